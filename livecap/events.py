@@ -1,0 +1,89 @@
+"""All that leaves the core. Times are integer samples at 16 kHz on the media's own timeline."""
+
+from dataclasses import dataclass
+
+RATE = 16_000  # samples per second of all audio inside livecap
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word as written, with the white space that stands before it.
+
+    The texts of a caption's words, joined, are the caption's text, byte for byte. Times come from
+    alignment or are None: they are never invented.
+    """
+
+    text: str
+    start: int | None = None  # samples
+    end: int | None = None  # samples
+    probability: float | None = None  # mean over the word's tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """How the decoder judged its own text (the fields of OpenAI's verbose_json segments)."""
+
+    tokens: tuple[int, ...]
+    temperature: float
+    average_logprob: float
+    compression_ratio: float
+    no_speech_probability: float
+
+
+@dataclass(frozen=True, slots=True)
+class Caption:
+    """Newly committed words of a segment, and the tail that may still change."""
+
+    segment: int  # number of the decoder context that heard it; several captions may share it
+    start: int  # samples: where the audio of these words begins
+    heard: int  # samples: up to where the audio has been heard
+    words: tuple[Word, ...]
+    tail: str = ""  # replaces the last tail of this stream whole
+    final: bool = True  # no more words will come for this stretch
+    language: str | None = None  # ISO 639-1 code
+    speaker: str | None = None  # label of the channel, when channels are captioned apart
+    scores: Scores | None = None
+
+    @property
+    def text(self) -> str:
+        """The committed words as written, with the first one's leading space."""
+        return "".join(word.text for word in self.words)
+
+
+@dataclass(frozen=True, slots=True)
+class Silence:
+    """A stretch that no model heard, since voice activity detection found no speech in it."""
+
+    start: int  # samples
+    end: int  # samples
+    speaker: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Gap:
+    """A stretch for which the source gave no audio, or audio that could not be decoded."""
+
+    start: int  # samples
+    end: int  # samples
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Unrecognised:
+    """Voiced audio for which there is no text, and why. Nothing is dropped in silence."""
+
+    start: int  # samples
+    end: int  # samples
+    reason: str  # "no speech", "repetition", ...
+    speaker: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """The language that was detected, before the captions in it."""
+
+    code: str  # ISO 639-1
+    probability: float
+
+
+Event = Caption | Silence | Gap | Unrecognised | Language
