@@ -1,0 +1,85 @@
+"""Token bytes -> text that can be shown: whole characters only, and no loops."""
+
+import codecs
+import zlib
+from collections.abc import Hashable, Sequence
+from typing import TypeVar
+
+Item = TypeVar("Item", bound=Hashable)
+
+LONGEST_PERIOD = 24  # tokens; a longer loop than this is caught by the compression ratio
+SHORT_PERIOD = 8  # tokens; up to here a repetition can be meant, so more of it must be there
+COPIES_OF_SHORT = 4
+COPIES_OF_LONG = 3
+SHORTEST_LOOP = 20  # tokens in all copies together; "no, no, no, no, no, no" has 12
+
+
+class Utf8:
+    """Bytes in pieces of any size -> text, holding back a character until it is whole.
+
+    What can't be UTF-8 comes out as U+FFFD, once for each maximal broken part; a character that
+    is only split between pieces never does. The pieces joined give the same text however the
+    bytes are cut.
+    """
+
+    def __init__(self) -> None:
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+
+    @property
+    def pending(self) -> bytes:
+        """The held-back bytes: the start of a character, at most 3."""
+        return self._decoder.getstate()[0]
+
+    def push(self, data: bytes) -> str:
+        """The next bytes -> the text that is whole now."""
+        return self._decoder.decode(data)
+
+    def finish(self) -> bytes:
+        """End the text: the bytes of a character that never got whole, mostly none."""
+        left = self.pending
+        self._decoder.reset()
+        return left
+
+
+def decode_utf8(data: bytes) -> str:
+    """All bytes of a text -> the text, without a character that they break off in."""
+    return Utf8().push(data)
+
+
+def compression_ratio(text: str) -> float:
+    """How many times shorter zlib makes the text; above 2.4 it most likely repeats itself.
+
+    Bytes of UTF-8 over bytes of zlib's default level; 0.0 for no text. Source: OpenAI's whisper.
+    """
+    data = text.encode()
+    return len(data) / len(zlib.compress(data))
+
+
+def loop_start(items: Sequence[Hashable]) -> int | None:
+    """Tokens or words -> where the repetition begins that they end in, None if they don't.
+
+    `items[:loop_start(items)]` keeps one copy. A block of up to 8 tokens must be there 4 times
+    and more, one of up to 24 tokens 3 times and more, and the copies must make up 20 tokens at
+    least: so people may say "no" 19 times, a chant of two tokens 9 times and a sentence of 12
+    tokens twice. A started last copy counts for its length. Of several periods the shortest wins.
+    """
+    for period in range(1, min(LONGEST_PERIOD, len(items) // COPIES_OF_LONG) + 1):
+        start = _first_copy(items, period)
+        length = len(items) - start
+        copies = COPIES_OF_SHORT if period <= SHORT_PERIOD else COPIES_OF_LONG
+        if length >= max(SHORTEST_LOOP, copies * period):
+            return start + period
+    return None
+
+
+def _first_copy(items: Sequence[Hashable], period: int) -> int:
+    """Where the longest tail with this period begins."""
+    at = len(items) - 1
+    while at >= period and items[at] == items[at - period]:
+        at -= 1
+    return at - period + 1
+
+
+def collapse(items: Sequence[Item]) -> Sequence[Item]:
+    """Tokens or words that may end in a loop -> the same with one copy of what is repeated."""
+    return items[: loop_start(items)]
