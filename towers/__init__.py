@@ -1,0 +1,1 @@
+"""Audio encoders with explicit streaming state. Nothing here imports livecap."""

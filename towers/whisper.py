@@ -1,0 +1,88 @@
+"""Log-mel of 30 s -> encoder rows, 20 ms each: Whisper's audio encoder.
+
+Source: Radford et al., Robust Speech Recognition via Large-Scale Weak Supervision (2022), and the
+checkpoints' own layout; positions are a stored table.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from towers.layers import Linear, MakeLinear, Norm, Weights, attend
+
+FRAMES = 3000  # mel frames in a window: 30 s
+ROWS = FRAMES // 2  # encoder rows in a window
+SAMPLES_PER_ROW = 320  # 20 ms at 16 kHz
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One pre-norm transformer block."""
+
+    attention_norm: Norm
+    qkv: Linear
+    out: Linear
+    feed_norm: Norm
+    widen: Linear
+    narrow: Linear
+    heads: int
+
+    @staticmethod
+    def load(weights: Weights, heads: int) -> "Layer":
+        """The block under `model.encoder.layers.N.`."""
+        attention = weights.at("self_attn")
+        return Layer(
+            weights.norm("self_attn_layer_norm"),
+            attention.linear("q_proj", "k_proj", "v_proj"),
+            attention.linear("out_proj"),
+            weights.norm("final_layer_norm"),
+            weights.linear("fc1"),
+            weights.linear("fc2"),
+            heads,
+        )
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Float32 rows [batch, row, width] -> the same after the block."""
+        batch, rows, width = x.shape
+        qkv = self.qkv(self.attention_norm(x)).view(batch, rows, 3, self.heads, -1)
+        query, key, value = qkv.permute(2, 0, 3, 1, 4)  # [batch, head, row, dim] each
+        heard = attend(query, key, value).transpose(1, 2).reshape(batch, rows, width)
+        x = x + self.out(heard)
+        return x + self.narrow(F.gelu(self.widen(self.feed_norm(x))))
+
+
+class Tower:
+    """The encoder. It has no streaming state: every row depends on the whole window."""
+
+    def __init__(self, tensors: Mapping[str, Tensor], *, heads: int, make: MakeLinear) -> None:
+        weights = Weights(tensors, "model.encoder.", make)
+        # As linear maps over (channel, tap) the convolutions take part in `make`'s precision.
+        self.convolutions = tuple(
+            make(
+                weights.tensor(f"{name}.weight").flatten(1),  # [width, channels * 3]
+                weights.tensor(f"{name}.bias"),
+            )
+            for name in ("conv1", "conv2")
+        )
+        self.positions = weights.tensor("embed_positions.weight")  # [1500, width]
+        names = {name.split(".")[3] for name in tensors if name.startswith("model.encoder.layers.")}
+        self.layers = [Layer.load(weights.at(f"layers.{n}"), heads) for n in range(len(names))]
+        self.norm = weights.norm("layer_norm")
+
+    def encode(self, mel: Tensor) -> Tensor:
+        """Normalised mel [batch, bins, frames] -> float32 rows [batch, frames // 2, width]."""
+        first, second = self.convolutions
+        x = F.gelu(first(_taps(mel.mT, 1)))  # [batch, frame, width]
+        x = F.gelu(second(_taps(x, 2))).float()
+        x = x + self.positions[: x.shape[1]]
+        for layer in self.layers:
+            x = layer(x)
+        return self.norm(x)
+
+
+def _taps(x: Tensor, stride: int) -> Tensor:
+    """[batch, time, channel] -> what a kernel of 3 with padding 1 sees [batch, time', channel * 3]."""
+    return F.pad(x, (0, 0, 1, 1)).unfold(1, 3, stride).flatten(2)
