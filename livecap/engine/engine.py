@@ -1,0 +1,106 @@
+"""Requests in, finished sequences out: one packed forward pass a step, for all that run."""
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from livecap.engine.pages import Pages
+from livecap.engine.sampler import choose
+from livecap.engine.scheduler import Batch, Request, Scheduler, Sequence
+
+HALT_EVERY = 8  # tokens between two questions whether a sequence runs away
+
+
+class Decoder(Protocol):
+    """What the engine drives. It owns its page pools."""
+
+    pages: Pages  # self-attention
+    memory: Pages | None  # cross-attention, for encoder-decoder models
+    device: torch.device
+
+    def forward(self, batch: Batch) -> Tensor:
+        """Store the rows' keys and values; return float32 logits [wanted, vocab]."""
+
+
+class Engine:
+    """Continuous batching over one decoder."""
+
+    def __init__(self, decoder: Decoder, *, most: int) -> None:
+        self.decoder = decoder
+        self.scheduler = Scheduler(decoder.pages, most=most)
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nothing runs and nothing waits."""
+        return not self.scheduler.waiting and not self.scheduler.running
+
+    def submit(self, request: Request) -> None:
+        """Queue a request; it comes back, finished, from a later `step`."""
+        self.scheduler.submit(request)
+
+    @torch.inference_mode()
+    def step(self) -> list[Sequence]:
+        """Admit, forward, sample. Returns the sequences that this step finished."""
+        self.scheduler.admit()
+        if not self.scheduler.running:
+            return []
+        batch = self.scheduler.batch(self.decoder.memory, self.decoder.device)
+        _sample(self.decoder.forward(batch), batch)
+        for sequence in batch.sequences:
+            self.decoder.pages.truncate(sequence.table, sequence.cached)
+        return self.scheduler.retire()
+
+
+def _sample(logits: Tensor, batch: Batch) -> None:
+    """Logits [wanted, vocab] -> every sequence one step (or one verified draft) further."""
+    rows = 0
+    spans: list[tuple[Sequence, slice]] = []
+    for sequence in batch.sequences:
+        watch = sequence.request.watch
+        if watch and sequence.cached <= watch[0] < len(sequence.inputs):
+            sequence.watched = float(logits[rows].softmax(-1)[watch[1]])
+            rows += 1
+        span = slice(rows, rows + 1 + len(sequence.draft))
+        _rule(logits[span], sequence)
+        spans.append((sequence, span))
+        rows = span.stop
+    normed = logits.log_softmax(-1)
+    likeliest = normed.argmax(-1).tolist()
+    for sequence, span in spans:
+        tokens = choose(logits[span], sequence, likeliest[span])
+        logprobs = normed[span].gather(1, torch.tensor(tokens, device=logits.device)[:, None])
+        _advance(sequence, tokens, logprobs[:, 0].tolist())
+
+
+def _rule(logits: Tensor, sequence: Sequence) -> None:
+    """Apply the rules to rows that follow the sequence's tokens and then each token of its draft."""
+    sampled = sequence.sampled
+    for row in range(len(logits)):
+        before = [*sampled, *sequence.draft[:row]]
+        for rule in sequence.request.rules:
+            rule(logits[row], before)
+
+
+def _advance(sequence: Sequence, tokens: list[int], logprobs: list[float]) -> None:
+    """Take what is certain: the draft as far as it agrees, and the one token after it.
+
+    Row i's token follows draft[:i]; so the first that differs from the draft is still right.
+    """
+    draft, request = sequence.draft, sequence.request
+    sequence.cached = len(sequence.inputs)
+    for place, (token, logprob) in enumerate(zip(tokens, logprobs, strict=True)):
+        sequence.logprobs.append(logprob)
+        if token in request.ends:
+            sequence.status = "end"
+            return
+        sequence.inputs.append(token)
+        if len(sequence.inputs) >= request.limit:
+            sequence.status = "limit"
+            return
+        if place == len(draft) or token != draft[place]:
+            break
+        sequence.cached += 1  # the draft's own row is that of this token
+    sampled = len(sequence.inputs) - len(request.prompt)
+    if request.halt and sampled % HALT_EVERY == 0 and request.halt(sequence.sampled):
+        sequence.status = "halted"

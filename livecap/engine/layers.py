@@ -1,0 +1,118 @@
+"""Linear maps in the precision that the machine is fast at."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from livecap.errors import ConfigError
+from towers.layers import Dense, Linear, MakeLinear, dense
+
+Precision = Literal["auto", "fp32", "bf16", "int8"]
+
+# Weights of this many elements and more no longer fit a core's cache beside the keys and values,
+# so a decode step waits for memory, and a byte each beats two. Smaller ones stay in bf16.
+LARGE = 2 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class Int8:
+    """A linear map with int8 weights (one scale an output row) and int8 inputs (one a row).
+
+    Scales belong to single rows, so what else is in a batch doesn't change a row's result. The
+    product is oneDNN's, which wants unsigned inputs: they are stored 128 higher.
+    """
+
+    packed: Tensor  # oneDNN's own layout of [outputs, inputs]
+    scales: Tensor  # [outputs]
+    zeros: Tensor  # [outputs]
+    bias: Tensor | None  # [outputs], float32
+
+    @staticmethod
+    def of(weight: Tensor, bias: Tensor | None) -> "Int8":
+        """Quantise a weight [outputs, inputs], symmetrically."""
+        weight = weight.float()
+        scales = weight.abs().amax(1).clamp(min=1e-12) / 127
+        rounded = (weight / scales[:, None]).round_().to(torch.int8)
+        packed = torch.ops.onednn.qlinear_prepack(rounded, None)
+        zeros = torch.zeros(len(scales), dtype=torch.int64)
+        return Int8(packed, scales, zeros, None if bias is None else bias.float())
+
+    def __call__(self, x: Tensor) -> Tensor:
+        flat = x.float().flatten(0, -2)
+        scale = flat.abs().amax(-1, keepdim=True).clamp_(min=1e-12).div_(127)  # [row, 1]
+        shifted = (flat / scale).round_().add_(128).to(torch.uint8)
+        out: Tensor = torch.ops.onednn.qlinear_pointwise(
+            shifted, 1.0, 128, self.packed, self.scales, self.zeros, None,
+            1.0, 0, torch.float32, "none", [], "",
+        )  # fmt: skip
+        out = out.mul_(scale)
+        if self.bias is not None:
+            out = out.add_(self.bias)
+        return out.unflatten(0, x.shape[:-1])
+
+
+@dataclass(frozen=True, slots=True)
+class Precisions:
+    """What `--precision` comes to on one device."""
+
+    tower: torch.dtype
+    decoder: torch.dtype  # of activations, keys and values, and of weights that aren't int8
+    int8: Literal["no", "large", "all"]  # which decoder weights are
+
+    def make_tower_linear(self) -> MakeLinear:
+        """For an encoder, whose steps have many rows."""
+        return dense(self.tower)
+
+    def make_decoder_linear(self) -> MakeLinear:
+        """For a decoder, whose steps have few rows."""
+        if self.int8 == "no":
+            return dense(self.decoder)
+        smallest = LARGE if self.int8 == "large" else 0
+
+        def make(weight: Tensor, bias: Tensor | None) -> Linear:
+            if weight.numel() < smallest:
+                plain: Dense = Dense(
+                    weight.to(self.decoder), None if bias is None else bias.to(self.decoder)
+                )
+                return plain
+            return Int8.of(weight, bias)
+
+        return make
+
+
+def choose(precision: Precision, device: torch.device) -> Precisions:
+    """An option and the device -> the dtypes. Raises ConfigError for what the device can't do.
+
+    `auto` is bf16 where the processor multiplies bf16 (AVX512-BF16, AMX) and float32 elsewhere,
+    with large decoder weights in int8 where it has VNNI.
+    """
+    if device.type != "cpu":
+        if precision == "int8":
+            raise ConfigError(
+                "int8 runs on the CPU only", remedy="Use --precision bf16 on a GPU, or auto."
+            )
+        dtype = torch.float32 if precision == "fp32" else torch.bfloat16
+        return Precisions(dtype, dtype, "no")
+    fast = torch.bfloat16 if has_bf16() else torch.float32
+    if precision == "fp32":
+        return Precisions(torch.float32, torch.float32, "no")
+    if precision == "bf16":
+        return Precisions(torch.bfloat16, torch.bfloat16, "no")
+    if precision == "int8":
+        return Precisions(fast, fast, "all")
+    return Precisions(fast, fast, "large" if has_int8() else "no")
+
+
+# torch tells what the processor can do only under names with an underscore (2.9 to 2.13).
+
+
+def has_bf16() -> bool:
+    """Whether this CPU multiplies bf16 faster than float32."""
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
+def has_int8() -> bool:
+    """Whether this CPU adds up products of bytes in one instruction."""
+    return bool(torch.cpu._is_vnni_supported())

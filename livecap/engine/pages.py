@@ -1,0 +1,97 @@
+"""Fixed-size pages of keys and values, shared by all sequences of one decoder.
+
+A table lists the pages of one sequence in order. Pages are promised when a sequence is admitted
+and taken as it grows, so what was admitted can always go on; going back is giving pages back.
+"""
+
+import heapq
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+
+@dataclass(slots=True)
+class Table:
+    """The pages of one sequence."""
+
+    pages: list[int] = field(default_factory=list)  # in order of position
+    promised: int = 0  # pages it may still take
+
+
+class Pages:
+    """A pool for all layers of one attention.
+
+    `keys` and `values` are [layer, page, head, slot, dim]. Invariant: free pages >= the promises
+    of all tables together, so `grow` within a promise can't fail.
+    """
+
+    def __init__(
+        self,
+        *,
+        layers: int,
+        heads: int,
+        dim: int,
+        size: int,
+        count: int,
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> None:
+        # Unwritten slots are zeros, not garbage: masked slots are multiplied by a weight of zero.
+        shape = (layers, count, heads, size, dim)
+        self.keys = torch.zeros(shape, dtype=dtype, device=device)
+        self.values = torch.zeros(shape, dtype=dtype, device=device)
+        self.size = size  # positions in a page
+        self.count = count
+        self._free = list(range(count))  # a heap: low pages first, so that the used ones lie close
+        self._promised = 0
+
+    @property
+    def available(self) -> int:
+        """Pages that can still be promised."""
+        return len(self._free) - self._promised
+
+    def needed(self, length: int) -> int:
+        """Positions -> pages that hold them."""
+        return -(-length // self.size)
+
+    def admit(self, length: int) -> Table | None:
+        """A table that may grow to `length` positions, or None if there is no room for it now."""
+        pages = self.needed(length)
+        if pages > self.available:
+            return None
+        self._promised += pages
+        return Table(promised=pages)
+
+    def grow(self, table: Table, length: int) -> None:
+        """Give the table pages for `length` positions. Within its promise this always works."""
+        missing = self.needed(length) - len(table.pages)
+        assert missing <= table.promised, "grows past what it was admitted for"
+        for _ in range(missing):
+            table.pages.append(heapq.heappop(self._free))
+            table.promised -= 1
+            self._promised -= 1
+
+    def truncate(self, table: Table, length: int) -> None:
+        """Keep only what the first `length` positions need; the rest stays promised."""
+        while len(table.pages) > self.needed(length):
+            heapq.heappush(self._free, table.pages.pop())
+            table.promised += 1
+            self._promised += 1
+
+    def release(self, table: Table) -> None:
+        """Give everything back. The table is empty after it."""
+        self.truncate(table, 0)
+        self._promised -= table.promised
+        table.promised = 0
+
+    def write(self, layer: int, slots: Tensor, keys: Tensor, values: Tensor) -> None:
+        """Store rows: slots [row] as page * size + offset; keys and values [row, head, dim]."""
+        page, offset = slots // self.size, slots % self.size
+        self.keys[layer][page, :, offset] = keys.to(self.keys.dtype)
+        self.values[layer][page, :, offset] = values.to(self.values.dtype)
+
+    def slots(self, table: Table, start: int, stop: int) -> list[int]:
+        """Positions -> where they lie, as page * size + offset."""
+        size, pages = self.size, table.pages
+        return [pages[at // size] * size + at % size for at in range(start, stop)]

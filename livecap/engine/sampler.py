@@ -1,0 +1,99 @@
+"""Logits -> tokens, and the rules that forbid some."""
+
+import math
+from collections.abc import Sequence as Tokens
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from livecap.engine.scheduler import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One sampled token and its log-probability after the rules, at temperature 1."""
+
+    token: int
+    logprob: float
+
+
+def choose(logits: Tensor, sequence: Sequence, likeliest: Tokens[int]) -> list[int]:
+    """A sequence's rows of ruled logits [row, vocab] -> a token each.
+
+    `likeliest` are the rows' greedy tokens, known from the whole batch.
+    """
+    if sequence.generator is None:
+        return list(likeliest)
+    weights = (logits / sequence.request.temperature).softmax(-1).cpu()
+    picked: list[int] = torch.multinomial(weights, 1, generator=sequence.generator)[:, 0].tolist()
+    return picked
+
+
+@dataclass(frozen=True, slots=True)
+class Suppress:
+    """These ids never come."""
+
+    ids: Tensor  # [id]
+
+    def __call__(self, logits: Tensor, sampled: Tokens[int]) -> None:
+        logits.index_fill_(-1, self.ids, -math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class SuppressFirst:
+    """These ids don't come first."""
+
+    ids: Tensor  # [id]
+
+    def __call__(self, logits: Tensor, sampled: Tokens[int]) -> None:
+        if not sampled:
+            logits.index_fill_(-1, self.ids, -math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """Nothing but these ids comes: for telling the language."""
+
+    ids: Tensor  # [id]
+
+    def __call__(self, logits: Tensor, sampled: Tokens[int]) -> None:
+        kept = logits[self.ids]
+        logits.fill_(-math.inf)
+        logits[self.ids] = kept
+
+
+@dataclass(frozen=True, slots=True)
+class Timestamps:
+    """Whisper's grammar of time: text stands between two timestamps, and time goes on.
+
+    Ids from `begin` to `last` are timestamps, ids below `end_of_text` are text. The first token is
+    a timestamp of at most `first` steps. Source: openai-whisper, ApplyTimestampRules.
+    """
+
+    begin: int
+    last: int
+    end_of_text: int
+    no_timestamps: int
+    first: int = 50  # of 20 ms: the first text starts within the first second
+
+    def __call__(self, logits: Tensor, sampled: Tokens[int]) -> None:
+        logits[self.no_timestamps] = -math.inf
+        if not sampled:
+            logits[: self.begin] = -math.inf
+            logits[self.begin + self.first + 1 :] = -math.inf
+            return
+        is_time = sampled[-1] >= self.begin
+        opened = len(sampled) < 2 or sampled[-2] >= self.begin
+        if is_time and opened:
+            logits[self.begin :] = -math.inf  # text must follow
+        elif is_time:
+            logits[: self.end_of_text] = -math.inf  # a pair must close, or the text end
+        latest = next((token for token in reversed(sampled) if token >= self.begin), None)
+        if latest is not None:
+            # Directly after text the same time may open the next piece; else it must be later.
+            first = latest if is_time and not opened else latest + 1
+            logits[self.begin : first] = -math.inf
+        times = logits[self.begin : self.last + 1].logsumexp(-1)
+        if times > logits[: self.begin].max():
+            logits[: self.begin] = -math.inf
