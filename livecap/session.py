@@ -1,0 +1,220 @@
+"""One stream: PCM and speech probabilities -> work for a model; its hypotheses -> events.
+
+No I/O, no threads, no torch: a file is a stream without pacing, and both run through here.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livecap.config import VadConfig
+from livecap.events import RATE, Caption, Event, Gap, Language, Scores, Silence, Unrecognised, Word
+from livecap.segments import Segment, Segmenter
+from livecap.vad import Edge, Gate
+
+Pcm = NDArray[np.float32]
+
+SURE = 0.5  # probability from which a detected language is kept for the rest of the stream
+TRIES = 4  # segments after which the likeliest language so far is kept anyway
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a session wants done next. Pure data."""
+
+    segment: int
+    start: int  # samples on the media timeline
+    pcm: Pcm  # [sample], 16 kHz
+    voiced: int  # samples of it in which speech was found
+    language: str | None  # ISO 639-1 code; None: to be detected
+    context: tuple[int, ...] = ()  # tokens before it, where one segment goes on from another
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A run of words that the model set apart, with its times."""
+
+    start: int  # samples since the work's start
+    stop: int
+    words: tuple[Word, ...]  # times in samples since the work's start, or None
+    scores: Scores
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """What a model made of a piece of work."""
+
+    work: Work
+    passages: tuple[Passage, ...]
+    language: str | None = None
+    language_probability: float | None = None  # only where it was detected
+    reason: str | None = None  # why (part of) the audio has no text
+    consumed: int | None = None  # samples that are done with, where work overlaps (long form)
+    context: tuple[int, ...] = ()  # tokens for the work after it
+
+
+@dataclass(frozen=True, slots=True)
+class SessionConfig:
+    """How a stream is cut up."""
+
+    vad: VadConfig | None = VadConfig()  # None: everything counts as speech
+    most: int = 28 * RATE  # samples in a segment
+    language: str | None = None
+    speaker: str | None = None  # label for all events of this stream
+
+
+class Session:
+    """A stream that is cut into segments, which may be recognised in any order."""
+
+    def __init__(self, config: SessionConfig) -> None:
+        self.config = config
+        vad = config.vad
+        self._gate = Gate(vad) if vad else None
+        self._segmenter = self._cutter()
+        self._origin = 0  # media time of the segmenter's sample 0
+        self._fed = 0  # samples fed since the origin
+        self._segments: list[tuple[int, Segment]] = []  # cut, not yet handed out; with origin
+        self._handed = 0  # works given out
+        self._hypotheses: dict[int, Hypothesis] = {}  # that wait for an earlier one
+        self._emitted = 0  # works whose events have left
+        self._until = 0  # media time up to which events have left
+        self._events: list[Event] = []  # that no hypothesis has to be waited for
+        self._language = config.language
+        self._guesses: list[tuple[str, float]] = []
+        self.heard = 0  # samples given to the model
+        self.total = 0  # samples fed
+
+    def _cutter(self) -> Segmenter:
+        pad = self.config.vad.pad_ms * RATE // 1000 if self.config.vad else 0
+        return Segmenter(most=self.config.most, pad=pad)
+
+    def feed(self, pcm: Pcm, probabilities: Iterable[float]) -> None:
+        """The next samples [n], and the speech probabilities of the frames they made whole."""
+        edges: Sequence[Edge]
+        if self._gate:
+            edges = self._gate.feed(probabilities)
+        else:
+            edges = [Edge("start", 0)] if not self._fed and len(pcm) else []
+        self._fed += len(pcm)
+        self.total += len(pcm)
+        self._queue(self._segmenter.feed(pcm, edges))
+
+    def close(self) -> None:
+        """No more audio comes (or none before a gap). What was heard becomes work."""
+        if self._gate:
+            edges = self._gate.close()
+        else:
+            edges = [Edge("stop", self._fed)] if self._fed else []
+        self._queue(self._segmenter.feed(np.zeros(0, np.float32), edges))
+        self._queue(self._segmenter.close())
+
+    def skip(self, to: int, reason: str) -> None:
+        """The source goes on at media time `to`; between, it has nothing."""
+        self.close()
+        start = self._origin + self._fed
+        assert to >= start, "time went back"
+        if self._gate and self.config.vad:
+            self._gate = Gate(self.config.vad)
+        self._segmenter = self._cutter()
+        self._origin, self._fed = to, 0
+        if to > start:
+            self._events.append(Gap(start, to, reason))
+
+    def work(self) -> Work | None:
+        """The next piece to recognise, or None for now.
+
+        While the language is unknown there is one piece at a time, so that the result does not
+        depend on how many run at once.
+        """
+        undecided = self._language is None and self._handed > self._emitted
+        if not self._segments or undecided:
+            return None
+        origin, segment = self._segments.pop(0)
+        work = Work(
+            self._handed, origin + segment.start, segment.pcm, segment.voiced, self._language
+        )
+        self._handed += 1
+        self.heard += len(segment.pcm)
+        return work
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everything cut so far has been recognised."""
+        return not self._segments and self._handed == self._emitted
+
+    def accept(self, hypothesis: Hypothesis) -> None:
+        """Take a result; its events leave when all earlier ones' have."""
+        self._hypotheses[hypothesis.work.segment] = hypothesis
+        while self._emitted in self._hypotheses:
+            self._emit(self._hypotheses.pop(self._emitted))
+            self._emitted += 1
+
+    def events(self) -> list[Event]:
+        """What has happened since the last call, in order."""
+        events, self._events = self._events, []
+        return events
+
+    def finish(self) -> list[Event]:
+        """After the last hypothesis: the events left, the silence at the end among them."""
+        assert self.is_done
+        self._silence(self._origin + self._fed)
+        return self.events()
+
+    def _queue(self, segments: Iterable[Segment]) -> None:
+        self._segments += [(self._origin, segment) for segment in segments]
+
+    def _silence(self, until: int) -> None:
+        if until > self._until:
+            self._events.append(Silence(self._until, until, self.config.speaker))
+        self._until = max(self._until, until)
+
+    def _emit(self, hypothesis: Hypothesis) -> None:
+        work = hypothesis.work
+        stop = work.start + len(work.pcm)
+        self._silence(work.start)
+        self._until = stop
+        self._pin(hypothesis)
+        for passage in hypothesis.passages:
+            self._events.append(self._caption(passage, hypothesis))
+        if hypothesis.reason:
+            start = work.start + (hypothesis.passages[-1].stop if hypothesis.passages else 0)
+            lost = Unrecognised(min(start, stop), stop, hypothesis.reason, self.config.speaker)
+            self._events.append(lost)
+
+    def _pin(self, hypothesis: Hypothesis) -> None:
+        """Keep the language once it is sure."""
+        code, probability = hypothesis.language, hypothesis.language_probability
+        if self._language or code is None or probability is None:
+            return
+        self._guesses.append((code, probability))
+        if probability < SURE and len(self._guesses) < TRIES:
+            return
+        sums: dict[str, float] = {}
+        for guess, weight in self._guesses:
+            sums[guess] = sums.get(guess, 0.0) + weight
+        best = max(sums, key=lambda guess: sums[guess])
+        self._language = best
+        self._events.append(Language(best, sums[best] / len(self._guesses)))
+
+    def _caption(self, passage: Passage, hypothesis: Hypothesis) -> Caption:
+        start = hypothesis.work.start
+        words = tuple(
+            Word(
+                word.text,
+                None if word.start is None else start + word.start,
+                None if word.end is None else start + word.end,
+                word.probability,
+            )
+            for word in passage.words
+        )
+        return Caption(
+            segment=hypothesis.work.segment,
+            start=start + passage.start,
+            heard=start + passage.stop,
+            words=words,
+            language=hypothesis.language,
+            speaker=self.config.speaker,
+            scores=passage.scores,
+        )
