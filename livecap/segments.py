@@ -26,7 +26,7 @@ class Segment:
 
     start: int  # samples since the stream began
     pcm: Pcm  # [sample]
-    voiced: int  # samples of it in which speech was found, padding included
+    speech: tuple[tuple[int, int], ...]  # [start, stop) of it where speech was found, with padding
 
     @property
     def stop(self) -> int:
@@ -164,9 +164,9 @@ class Segmenter:
         """Make the first `count` pieces a segment."""
         pieces, self._pieces = self._pieces[:count], self._pieces[count:]
         start, stop = pieces[0].start, self._stop(pieces[-1])
-        voiced = sum(self._stop(piece) - piece.start for piece in pieces)
+        speech = tuple((piece.start - start, self._stop(piece) - start) for piece in pieces)
         if stop > start:
-            segments.append(Segment(start, self.buffer.take(start, stop), voiced))
+            segments.append(Segment(start, self.buffer.take(start, stop), speech))
         self._done = stop
 
 

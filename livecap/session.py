@@ -27,7 +27,7 @@ class Work:
     segment: int
     start: int  # samples on the media timeline
     pcm: Pcm  # [sample], 16 kHz
-    voiced: int  # samples of it in which speech was found
+    speech: tuple[tuple[int, int], ...]  # [start, stop) in `pcm` where speech was found
     language: str | None  # ISO 639-1 code; None: to be detected
     context: tuple[int, ...] = ()  # tokens before it, where one segment goes on from another
 
@@ -133,7 +133,7 @@ class Session:
             return None
         origin, segment = self._segments.pop(0)
         work = Work(
-            self._handed, origin + segment.start, segment.pcm, segment.voiced, self._language
+            self._handed, origin + segment.start, segment.pcm, segment.speech, self._language
         )
         self._handed += 1
         self.heard += len(segment.pcm)

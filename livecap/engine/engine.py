@@ -39,6 +39,10 @@ class Engine:
         """Queue a request; it comes back, finished, from a later `step`."""
         self.scheduler.submit(request)
 
+    def clear(self) -> None:
+        """Drop all that runs or waits, and free its pages."""
+        self.scheduler.clear()
+
     @torch.inference_mode()
     def step(self) -> list[Sequence]:
         """Admit, forward, sample. Returns the sequences that this step finished."""

@@ -26,9 +26,9 @@ class Memory:
     length: int  # rows
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Request:
-    """One piece of decoding."""
+    """One piece of decoding. Two requests are equal only if they are the same one."""
 
     prompt: tuple[int, ...]
     limit: int  # most positions, the prompt's included
@@ -156,3 +156,9 @@ class Scheduler:
             self.pages.release(sequence.table)
         self.running = [sequence for sequence in self.running if sequence.status == "running"]
         return finished
+
+    def clear(self) -> None:
+        """Drop everything and free its pages."""
+        for sequence in self.running:
+            self.pages.release(sequence.table)
+        self.running, self.waiting = [], []

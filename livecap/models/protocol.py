@@ -1,0 +1,48 @@
+"""What a model family is to the rest of livecap."""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from livecap.config import DecodeConfig
+from livecap.engine.engine import Decoder
+from livecap.engine.scheduler import Memory, Request
+from livecap.session import Hypothesis, Work
+
+Pcm = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Listen:
+    """A question to the tower: encode this. The answer is a `Memory`, which the asker frees."""
+
+    pcm: Pcm  # [sample], 16 kHz
+
+
+Ask = Listen | Request
+
+# A family's way from work to hypothesis, written straight on: it yields what it wants computed and
+# is sent the answer (a Memory for a Listen, a finished Sequence for a Request). Whoever drives many
+# of these at once batches what they ask for.
+Recognition = Generator[Ask, Any, Hypothesis]
+
+
+class Model(Protocol):
+    """A loaded model."""
+
+    name: str
+    languages: tuple[str, ...]  # ISO 639-1 codes it can be told; one for English-only models
+    decoder: Decoder
+    segment: int  # most samples in a piece of work
+
+    def check(self, config: DecodeConfig) -> None:
+        """Raise ConfigError for options that this model can't follow."""
+
+    def hear(self, asked: Sequence[Listen]) -> list[Memory]:
+        """Answer as many questions, from the first on, as there is room for."""
+
+    def recognise(self, work: Work, config: DecodeConfig) -> Recognition:
+        """The way from work to hypothesis."""

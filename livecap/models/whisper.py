@@ -1,0 +1,296 @@
+"""Whisper, every size: 30 s windows, an encoder-decoder, prompts of special tokens.
+
+Source: openai-whisper (transcribe.py, decoding.py), whose thresholds are the defaults here.
+"""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from livecap.checkpoints import WhisperCheckpoint
+from livecap.config import DecodeConfig
+from livecap.engine.layers import Precisions
+from livecap.engine.sampler import Only, Suppress, SuppressFirst, Timestamps
+from livecap.engine.scheduler import Memory, Request, Rule, Sequence as Decoded
+from livecap.engine.whisper_decoder import Room, WhisperDecoder
+from livecap.errors import ConfigError
+from livecap.events import RATE, Scores
+from livecap.models.protocol import Ask, Listen, Recognition
+from livecap.models.whisper_text import Aligner, Parsed, Stretch, parse, untimed
+from livecap.session import Hypothesis, Passage, Work
+from livecap.text import collapse, compression_ratio, loop_start
+from towers.layers import MakeLinear
+from towers.mel import Mel
+from towers.whisper import FRAMES, SAMPLES_PER_ROW, Tower
+
+WINDOW = 30 * RATE  # samples that the encoder hears at once
+SEGMENT = 28 * RATE  # leaves the last words some air before the window's end
+MARGIN = 50  # encoder rows (1 s) behind the audio that the decoder sees; none costs accuracy
+SHORTEST = RATE // 2  # samples: what is left of a window below this is not heard again
+
+REPETITIVE = 2.4  # compression ratio from which text counts as a loop
+UNLIKELY = -1.0  # mean log-probability below which text counts as wrong
+NO_SPEECH = 0.6  # probability of "no speech" from which unlikely text counts as none
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One decoding of a window, judged."""
+
+    tokens: tuple[int, ...]
+    text: str
+    scores: Scores
+    looped: bool  # it was stopped, or its text repeats itself
+    cut: bool  # it reached the most tokens there may be
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether a higher temperature should be tried."""
+        return self.looped or (self.scores.average_logprob < UNLIKELY and not self.is_silence)
+
+    @property
+    def is_silence(self) -> bool:
+        """Whether there was nothing to hear."""
+        unlikely = self.scores.average_logprob < UNLIKELY
+        return unlikely and self.scores.no_speech_probability > NO_SPEECH
+
+
+class Whisper:
+    """A loaded Whisper model."""
+
+    segment = SEGMENT
+
+    def __init__(
+        self,
+        checkpoint: WhisperCheckpoint,
+        precisions: Precisions,
+        *,
+        room: Room,
+        device: torch.device,
+    ) -> None:
+        dims, tensors = checkpoint.dims, checkpoint.tensors
+        self.name = checkpoint.name
+        self.tokenizer = checkpoint.tokenizer
+        self.facts = checkpoint.generation
+        self.languages = tuple(self.facts.languages or ("en",))
+        self.device = device
+        wide: MakeLinear = precisions.make_tower_linear()
+        self.mel = Mel(dims.mels, device=device)
+        self.tower = Tower(tensors, heads=dims.encoder_heads, make=wide)
+        self.decoder = WhisperDecoder(
+            tensors,
+            heads=dims.decoder_heads,
+            room=room,
+            make=precisions.make_decoder_linear(),
+            make_wide=wide,
+            dtype=precisions.decoder,
+            device=device,
+        )
+        upper = range(dims.decoder_layers // 2, dims.decoder_layers)
+        heads = self.facts.alignment_heads or tuple(
+            (layer, head) for layer in upper for head in range(dims.decoder_heads)
+        )
+        self.aligner = Aligner(self.decoder, self.tokenizer, heads)
+
+    def check(self, config: DecodeConfig) -> None:
+        """Raise ConfigError for options that this model can't follow."""
+        if config.language and config.language not in self.languages:
+            raise ConfigError(
+                f"{self.name} has no language {config.language!r}",
+                remedy=f"It has: {', '.join(self.languages)}.",
+            )
+        if config.task == "translate" and not self.facts.is_multilingual:
+            raise ConfigError(
+                f"{self.name} only knows English, so it can't translate",
+                remedy="Choose a multilingual model, e.g. --model small.",
+            )
+        self._given(config)  # a vocabulary without merges can't encode a prompt
+
+    @torch.inference_mode()
+    def hear(self, asked: Sequence[Listen]) -> list[Memory]:
+        """Answer as many questions, from the first on, as there is room for."""
+        memories = []
+        for ask in asked:
+            rows = min(-(-len(ask.pcm) // SAMPLES_PER_ROW) + MARGIN, FRAMES // 2)
+            if self.decoder.memory.available < self.decoder.memory.needed(rows):
+                break
+            # One window at a time: it fills a CPU's cache, and a batch gains nothing there.
+            pcm = torch.from_numpy(ask.pcm).to(self.device)
+            encoded = self.tower.encode(self.mel.offline(pcm, FRAMES)[None])[0, :rows]
+            memory = self.decoder.remember(encoded)
+            assert memory is not None
+            memories.append(memory)
+        return memories
+
+    def recognise(self, work: Work, config: DecodeConfig) -> Recognition:
+        """Hear the work window by window; what a window leaves undone starts the next one."""
+        language, chance = work.language, None
+        passages: list[Passage] = []
+        context, at, reason = work.context, 0, None
+        while True:
+            pcm = work.pcm[at : at + WINDOW]
+            memory: Memory = yield Listen(pcm)
+            try:
+                if language is None:
+                    language, chance = yield from self._detect(memory)
+                seed = work.segment * 1009 + at // RATE
+                attempt = yield from self._decode(memory, language, config, context, seed)
+                parsed = self._parse(attempt, len(pcm), config)
+                found = self._passages(parsed, attempt, memory, language, config, len(pcm))
+            finally:
+                self.decoder.forget(memory)
+            passages += [_shifted(passage, at) for passage in found]
+            reason = _reason(attempt, parsed)
+            at += parsed.consumed
+            # Sequential long form takes one window; its session asks for the next.
+            if config.long_form == "sequential" or not _more(work, at, parsed):
+                break
+        return Hypothesis(
+            work,
+            tuple(passages),
+            language,
+            chance,
+            reason,
+            consumed=at,
+            context=attempt.tokens if attempt.scores.temperature <= 0.5 else (),
+        )
+
+    def _detect(self, memory: Memory) -> Generator[Ask, Any, tuple[str, float]]:
+        """The language that the decoder would name first, of those it has, and its probability."""
+        ids = self.facts.languages
+        if ids is None:
+            return "en", 1.0
+        only = Only(torch.tensor(sorted(ids.values()), device=self.device))
+        prompt = (self.tokenizer.specials.sot,)
+        told: Decoded = yield Request(
+            prompt, len(prompt) + 1, frozenset(), (only,), memory=memory
+        )
+        codes = {number: code for code, number in ids.items()}
+        return codes[told.sampled[0]], float(torch.tensor(told.logprobs[0]).exp())
+
+    def _given(self, config: DecodeConfig) -> list[int]:
+        """The prompt and hotwords of the options, as tokens."""
+        given = [text.strip() for text in (config.hotwords, config.prompt) if text.strip()]
+        return self.tokenizer.encode(" " + " ".join(given)) if given else []
+
+    def _decode(
+        self,
+        memory: Memory,
+        language: str,
+        config: DecodeConfig,
+        context: Sequence[int],
+        seed: int,
+    ) -> Generator[Ask, Any, Attempt]:
+        """Decode at rising temperatures until the text is believable; else the likeliest of them."""
+        specials, half = self.tokenizer.specials, self.decoder.limit // 2
+        start = self.tokenizer.prompt(language, task=config.task, timestamps=config.timestamps)
+        before = [*self._given(config), *context][-(half - 1) :]
+        prompt = (*([specials.startofprev, *before] if before else []), *start)
+        attempts: list[Attempt] = []
+        for temperature in config.temperatures:
+            decoded: Decoded = yield Request(
+                prompt=prompt,
+                limit=min(len(prompt) + half, self.decoder.limit),
+                ends=frozenset({specials.eot}),
+                rules=self._rules(config),
+                temperature=temperature,
+                seed=seed,
+                memory=memory,
+                watch=(len(prompt) - len(start), specials.nospeech),
+                halt=_loops,
+            )
+            attempts.append(self._judge(decoded))
+            if not attempts[-1].is_bad:
+                return attempts[-1]
+        believable = [attempt for attempt in attempts if not attempt.looped] or attempts
+        return max(believable, key=lambda attempt: attempt.scores.average_logprob)
+
+    def _rules(self, config: DecodeConfig) -> tuple[Rule, ...]:
+        specials, device = self.tokenizer.specials, self.device
+        never = torch.tensor(self.facts.suppress, dtype=torch.long, device=device)
+        first = torch.tensor(self.facts.suppress_at_begin, dtype=torch.long, device=device)
+        rules: tuple[Rule, ...] = (Suppress(never), SuppressFirst(first))
+        if not config.timestamps:
+            times = torch.arange(specials.timestamp_begin, specials.timestamp_end + 1)
+            return (*rules, Suppress(times.to(device)))
+        grammar = Timestamps(
+            specials.timestamp_begin, specials.timestamp_end, specials.eot, specials.notimestamps
+        )
+        return (*rules, grammar)
+
+    def _judge(self, decoded: Decoded) -> Attempt:
+        tokens = decoded.sampled
+        text = self.tokenizer.decode(tokens)
+        ratio = compression_ratio(text)
+        looped = decoded.status == "halted" or ratio > REPETITIVE
+        if looped:
+            tokens = list(collapse(tokens))
+        scores = Scores(
+            tokens=tuple(tokens),
+            temperature=decoded.request.temperature,
+            average_logprob=sum(decoded.logprobs) / (len(decoded.logprobs) or 1),
+            compression_ratio=ratio,
+            no_speech_probability=decoded.watched or 0.0,
+        )
+        return Attempt(tuple(tokens), text, scores, looped, decoded.status == "limit")
+
+    def _parse(self, attempt: Attempt, samples: int, config: DecodeConfig) -> Parsed:
+        if attempt.is_silence:
+            return Parsed((), samples)
+        if not config.timestamps:
+            text = attempt.tokens
+            return Parsed((Stretch(0, samples, text),) if text else (), samples)
+        return parse(self.tokenizer, attempt.tokens, samples)
+
+    def _passages(
+        self,
+        parsed: Parsed,
+        attempt: Attempt,
+        memory: Memory,
+        language: str,
+        config: DecodeConfig,
+        samples: int,
+    ) -> list[Passage]:
+        if not config.words:
+            return untimed(self.tokenizer, parsed.stretches, language, attempt.scores)
+        start = self.tokenizer.prompt(language, task=config.task, timestamps=False)
+        return self.aligner.passages(
+            parsed.stretches,
+            memory,
+            start=start,
+            samples=samples,
+            language=language,
+            scores=attempt.scores,
+        )
+
+
+def _loops(tokens: Sequence[int]) -> bool:
+    return loop_start(tokens) is not None
+
+
+def _more(work: Work, at: int, parsed: Parsed) -> bool:
+    """Whether speech is left after sample `at` that another window should hear."""
+    left = sum(max(stop - max(start, at), 0) for start, stop in work.speech)
+    return left > SHORTEST and parsed.consumed >= SHORTEST
+
+
+def _reason(attempt: Attempt, parsed: Parsed) -> str | None:
+    """Why a window's audio (or its end) has no text, where that is so."""
+    if attempt.looped:
+        return "the model kept repeating itself"
+    if attempt.is_silence or not parsed.stretches:
+        return "the model found no speech in it"
+    return None
+
+
+def _shifted(passage: Passage, by: int) -> Passage:
+    """The same passage, `by` samples later."""
+    words = tuple(
+        word
+        if word.start is None or word.end is None
+        else replace(word, start=word.start + by, end=word.end + by)
+        for word in passage.words
+    )
+    return replace(passage, start=passage.start + by, stop=passage.stop + by, words=words)
