@@ -1,9 +1,11 @@
 """PCM and the edges of speech -> segments that a decoder hears at one go.
 
-Pure bookkeeping on sample counts. No sample of a segment is in another one, and all samples in
-which speech was found, with padding, are in one.
+Pure bookkeeping on sample counts. Long silences are left out of a segment, so that many short
+remarks fill one window of a model; each sample of a segment still knows where it was. No sample is
+in two segments, and all in which speech was found, with padding, are in one.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -16,37 +18,59 @@ from livecap.vad import Edge
 Pcm = NDArray[np.float32]
 
 QUIET_WINDOW = RATE // 10  # samples: a forced cut falls into the quietest 100 ms
-SEARCH = 6 * RATE  # samples before the limit in which the cut is looked for
-MOST_GAP = 2 * RATE  # samples of silence that a segment may hold; a longer one ends it
+SEARCH = 6 * RATE  # samples before the limit in which that is looked for
+LAG = RATE  # samples after the limit in which a pause before it may still become known
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Contiguous audio inside a segment."""
+
+    offset: int  # samples since the segment's start
+    start: int  # where it was: samples on the stream's timeline
+    length: int
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Contiguous audio with speech in it."""
+    """Audio with speech in it, from one stretch of the stream or from several."""
 
-    start: int  # samples since the stream began
     pcm: Pcm  # [sample]
-    speech: tuple[tuple[int, int], ...]  # [start, stop) of it where speech was found, with padding
+    pieces: tuple[Piece, ...]  # in order; they make up the whole of `pcm`
+
+    @property
+    def start(self) -> int:
+        """Where it begins on the stream's timeline."""
+        return self.pieces[0].start
 
     @property
     def stop(self) -> int:
-        """Samples since the stream began."""
-        return self.start + len(self.pcm)
+        """Where it ends on the stream's timeline."""
+        return self.pieces[-1].start + self.pieces[-1].length
 
+    def moved(self, by: int) -> "Segment":
+        """The same, on a timeline whose zero is `by` samples earlier."""
+        pieces = tuple(Piece(piece.offset, piece.start + by, piece.length) for piece in self.pieces)
+        return Segment(self.pcm, pieces)
 
-@dataclass(slots=True)
-class _Piece:
-    start: int
-    stop: int | None  # None while the speech goes on
+    def span(self, start: int, stop: int) -> tuple[int, int]:
+        """Samples [start, stop) of `pcm` -> the same on the timeline.
+
+        What reaches over a silence that was left out ends before it: nothing is said in there.
+        """
+        offsets = [piece.offset for piece in self.pieces]
+        piece = self.pieces[max(bisect_right(offsets, start) - 1, 0)]
+        begin = piece.start + min(start - piece.offset, piece.length)
+        return begin, piece.start + min(max(stop, start) - piece.offset, piece.length)
 
 
 class Buffer:
     """The samples that may still be needed."""
 
-    def __init__(self, start: int = 0) -> None:
-        self.start = start  # sample number of the first one kept
+    def __init__(self) -> None:
+        self.start = 0  # number of the first one kept
+        self.stop = 0
         self._blocks: list[Pcm] = []
-        self.stop = start
 
     def append(self, pcm: Pcm) -> None:
         """Add samples at the end."""
@@ -57,117 +81,150 @@ class Buffer:
     def take(self, start: int, stop: int) -> Pcm:
         """A copy of samples [start, stop)."""
         assert self.start <= start <= stop <= self.stop
-        found, at = [], self.start
+        found, at = [np.zeros(0, np.float32)], self.start
         for block in self._blocks:
             low, high = max(start - at, 0), min(stop - at, len(block))
             if low < high:
                 found.append(block[low:high])
             at += len(block)
-        return np.concatenate(found) if found else np.zeros(0, np.float32)
+        return np.concatenate(found)
 
     def drop(self, until: int) -> None:
-        """Forget what lies before sample `until`."""
+        """Forget whole blocks before sample `until`."""
         while self._blocks and self.start + len(self._blocks[0]) <= until:
             self.start += len(self._blocks.pop(0))
+
+
+@dataclass(slots=True)
+class _Span:
+    """Speech with its padding."""
+
+    start: int
+    stop: int | None  # None while it goes on; may lie ahead of what was fed
+    pcm: Pcm | None = None  # taken from the buffer once nothing can be added
 
 
 class Segmenter:
     """Joins speech to segments of at most `most` samples.
 
-    A segment ends at a silence of MOST_GAP, or, when it would get longer than `most`, at the last
-    pause in it, or, where there is none, at its quietest moment.
+    A segment ends at a silence longer than `bridge`, or, when it would get longer than `most`, at
+    the last pause in it, or, where there is none, at its quietest moment. The result does not
+    depend on how the stream is fed.
     """
 
-    def __init__(self, *, most: int, pad: int) -> None:
+    def __init__(self, *, most: int, pad: int, bridge: int) -> None:
         self.most = most
         self.pad = pad
+        self.bridge = bridge
         self.buffer = Buffer()
-        self._pieces: list[_Piece] = []
+        self._spans: list[_Span] = []
         self._done = 0  # samples up to here are in segments or were left out
+        self._now = 0  # samples up to here have been judged
 
-    def feed(self, pcm: Pcm, edges: Iterable[Edge]) -> list[Segment]:
-        """The next samples, and the edges found in all samples so far -> segments that are whole."""
+    def feed(self, pcm: Pcm, edges: Iterable[Edge], judged: int) -> list[Segment]:
+        """The next samples; the edges found since the last call, and in how many samples in all.
+
+        Returns the segments that are whole now.
+        """
         self.buffer.append(pcm)
         segments: list[Segment] = []
         for edge in edges:
+            self._advance(edge.known, segments)
             if edge.kind == "start":
-                self._begin(edge.at, segments)
+                self._begin(edge.at)
             else:
-                self._end(edge.at)
-            self._split(segments)
-        self._split(segments)
-        last = self._pieces[-1] if self._pieces else None
-        if last and last.stop is not None and self.buffer.stop - last.stop > MOST_GAP:
-            self._emit(len(self._pieces), segments)
+                self._spans[-1].stop = edge.at + self.pad
+        self._advance(judged, segments)
         self.buffer.drop(self._needed())
         return segments
 
     def close(self) -> list[Segment]:
         """The stream is over -> what is left. All edges must have been fed."""
         segments: list[Segment] = []
-        self._split(segments)
-        if self._pieces:
-            self._emit(len(self._pieces), segments)
+        self._advance(self.buffer.stop + self.most + LAG, segments)
+        if self._spans:
+            self._emit(len(self._spans), segments)
         self.buffer.drop(self.buffer.stop)
         return segments
 
     def _needed(self) -> int:
         """From here on samples may still be asked for."""
-        if self._pieces:
-            return self._pieces[0].start
-        # An edge is certain only some frames after it, and padding reaches back from there.
-        return max(self._done, self.buffer.stop - self.pad - MOST_GAP)
+        open_spans = [span.start for span in self._spans if span.pcm is None]
+        if open_spans:
+            return open_spans[0]
+        # Padding reaches back from an edge, and an edge becomes known only some frames later.
+        return max(self._done, self._now - self.pad - LAG)
 
-    def _begin(self, at: int, segments: list[Segment]) -> None:
-        start = max(at - self.pad, self._done, self.buffer.start)
-        if self._pieces:
-            last = self._pieces[-1]
-            assert last.stop is not None, "speech started twice"
-            if start - last.stop > MOST_GAP:
-                self._emit(len(self._pieces), segments)
-            elif start <= last.stop:
-                last.stop = None  # the paddings touch: one piece
-                return
-        self._pieces.append(_Piece(start, None))
-
-    def _end(self, at: int) -> None:
-        self._pieces[-1].stop = at + self.pad
-
-    def _split(self, segments: list[Segment]) -> None:
-        """Cut while the open segment is longer than it may be."""
-        while self._pieces and self._stop(self._pieces[-1]) - self._pieces[0].start > self.most:
-            limit = self._pieces[0].start + self.most
-            fits = sum(
-                piece.stop is not None and piece.stop <= limit for piece in self._pieces
-            )
-            if fits == len(self._pieces):
-                return
-            if fits:
-                self._emit(fits, segments)
+    def _advance(self, now: int, segments: list[Segment]) -> None:
+        """Time goes on, and nothing happens: end what gets too long, or too long ago."""
+        self._now = now
+        while self._spans and self._length(now) > self.most:
+            ended = self._fitting()
+            if ended == len(self._spans):
+                break
+            if ended:
+                self._emit(ended, segments)
+            elif now - self._spans[0].start > self.most + LAG:
+                self._force(segments)
             else:
-                self._force(limit, segments)
+                break
+        last = self._spans[-1] if self._spans else None
+        if last and last.stop is not None and now - last.stop > self.bridge:
+            self._emit(len(self._spans), segments)
 
-    def _stop(self, piece: _Piece) -> int:
-        return self.buffer.stop if piece.stop is None else min(piece.stop, self.buffer.stop)
+    def _length(self, now: int) -> int:
+        """Samples in all spans so far."""
+        return sum((now if s.stop is None else s.stop) - s.start for s in self._spans)
 
-    def _force(self, limit: int, segments: list[Segment]) -> None:
-        """Cut the first piece at the quietest moment before the limit."""
-        first = self._pieces[0]
+    def _fitting(self) -> int:
+        """How many of the spans, from the first on, have ended and fit into one segment."""
+        length = 0
+        for place, span in enumerate(self._spans):
+            if span.stop is None or length + span.stop - span.start > self.most:
+                return place
+            length += span.stop - span.start
+        return len(self._spans)
+
+    def _begin(self, at: int) -> None:
+        start = max(at - self.pad, self._done, self.buffer.start)
+        if self._spans:
+            last = self._spans[-1]
+            assert last.stop is not None, "speech started twice"
+            if start <= last.stop:  # the paddings touch
+                last.stop = None
+                return
+            self._settle(last)
+        self._spans.append(_Span(start, None))
+
+    def _settle(self, span: _Span) -> None:
+        if span.pcm is None:
+            stop = self.buffer.stop if span.stop is None else min(span.stop, self.buffer.stop)
+            span.pcm, span.stop = self.buffer.take(span.start, stop), stop
+
+    def _force(self, segments: list[Segment]) -> None:
+        """Cut the first span at the quietest moment before the limit."""
+        first = self._spans[0]
+        limit = first.start + self.most
         low = max(limit - SEARCH, first.start + self.most // 2)
-        cut = low + quietest(self.buffer.take(low, limit))
-        rest = _Piece(cut, first.stop)
+        cut = low + quietest(self.buffer.take(low, min(limit, self.buffer.stop)))
+        self._spans.insert(1, _Span(cut, first.stop))
         first.stop = cut
-        self._pieces.insert(1, rest)
         self._emit(1, segments)
 
     def _emit(self, count: int, segments: list[Segment]) -> None:
-        """Make the first `count` pieces a segment."""
-        pieces, self._pieces = self._pieces[:count], self._pieces[count:]
-        start, stop = pieces[0].start, self._stop(pieces[-1])
-        speech = tuple((piece.start - start, self._stop(piece) - start) for piece in pieces)
-        if stop > start:
-            segments.append(Segment(start, self.buffer.take(start, stop), speech))
-        self._done = stop
+        """Make the first `count` spans a segment."""
+        spans, self._spans = self._spans[:count], self._spans[count:]
+        blocks, pieces, offset = [], [], 0
+        for span in spans:
+            self._settle(span)
+            assert span.pcm is not None
+            if len(span.pcm):
+                pieces.append(Piece(offset, span.start, len(span.pcm)))
+                blocks.append(span.pcm)
+                offset += len(span.pcm)
+        if pieces:
+            segments.append(Segment(np.concatenate(blocks), tuple(pieces)))
+            self._done = segments[-1].stop
 
 
 def quietest(pcm: Pcm) -> int:

@@ -24,10 +24,8 @@ TRIES = 4  # segments after which the likeliest language so far is kept anyway
 class Work:
     """What a session wants done next. Pure data."""
 
-    segment: int
-    start: int  # samples on the media timeline
-    pcm: Pcm  # [sample], 16 kHz
-    speech: tuple[tuple[int, int], ...]  # [start, stop) in `pcm` where speech was found
+    number: int  # of the segment in its stream, from 0
+    segment: Segment  # 16 kHz audio, and where it was on the media timeline
     language: str | None  # ISO 639-1 code; None: to be detected
     context: tuple[int, ...] = ()  # tokens before it, where one segment goes on from another
 
@@ -36,9 +34,9 @@ class Work:
 class Passage:
     """A run of words that the model set apart, with its times."""
 
-    start: int  # samples since the work's start
+    start: int  # samples of the segment's audio
     stop: int
-    words: tuple[Word, ...]  # times in samples since the work's start, or None
+    words: tuple[Word, ...]  # times in samples of the segment's audio, or None
     scores: Scores
 
 
@@ -61,6 +59,7 @@ class SessionConfig:
 
     vad: VadConfig | None = VadConfig()  # None: everything counts as speech
     most: int = 28 * RATE  # samples in a segment
+    bridge: int = 30 * RATE  # samples: a longer silence ends a segment
     language: str | None = None
     speaker: str | None = None  # label for all events of this stream
 
@@ -75,7 +74,7 @@ class Session:
         self._segmenter = self._cutter()
         self._origin = 0  # media time of the segmenter's sample 0
         self._fed = 0  # samples fed since the origin
-        self._segments: list[tuple[int, Segment]] = []  # cut, not yet handed out; with origin
+        self._segments: list[Segment] = []  # cut, not yet handed out
         self._handed = 0  # works given out
         self._hypotheses: dict[int, Hypothesis] = {}  # that wait for an earlier one
         self._emitted = 0  # works whose events have left
@@ -88,7 +87,7 @@ class Session:
 
     def _cutter(self) -> Segmenter:
         pad = self.config.vad.pad_ms * RATE // 1000 if self.config.vad else 0
-        return Segmenter(most=self.config.most, pad=pad)
+        return Segmenter(most=self.config.most, pad=pad, bridge=self.config.bridge)
 
     def feed(self, pcm: Pcm, probabilities: Iterable[float]) -> None:
         """The next samples [n], and the speech probabilities of the frames they made whole."""
@@ -96,18 +95,19 @@ class Session:
         if self._gate:
             edges = self._gate.feed(probabilities)
         else:
-            edges = [Edge("start", 0)] if not self._fed and len(pcm) else []
+            edges = [Edge("start", 0, 0)] if not self._fed and len(pcm) else []
         self._fed += len(pcm)
         self.total += len(pcm)
-        self._queue(self._segmenter.feed(pcm, edges))
+        judged = self._gate.at if self._gate else self._fed
+        self._queue(self._segmenter.feed(pcm, edges, judged))
 
     def close(self) -> None:
         """No more audio comes (or none before a gap). What was heard becomes work."""
         if self._gate:
             edges = self._gate.close()
         else:
-            edges = [Edge("stop", self._fed)] if self._fed else []
-        self._queue(self._segmenter.feed(np.zeros(0, np.float32), edges))
+            edges = [Edge("stop", self._fed, self._fed)] if self._fed else []
+        self._queue(self._segmenter.feed(np.zeros(0, np.float32), edges, self._fed))
         self._queue(self._segmenter.close())
 
     def skip(self, to: int, reason: str) -> None:
@@ -131,10 +131,8 @@ class Session:
         undecided = self._language is None and self._handed > self._emitted
         if not self._segments or undecided:
             return None
-        origin, segment = self._segments.pop(0)
-        work = Work(
-            self._handed, origin + segment.start, segment.pcm, segment.speech, self._language
-        )
+        segment = self._segments.pop(0)
+        work = Work(self._handed, segment, self._language)
         self._handed += 1
         self.heard += len(segment.pcm)
         return work
@@ -146,7 +144,7 @@ class Session:
 
     def accept(self, hypothesis: Hypothesis) -> None:
         """Take a result; its events leave when all earlier ones' have."""
-        self._hypotheses[hypothesis.work.segment] = hypothesis
+        self._hypotheses[hypothesis.work.number] = hypothesis
         while self._emitted in self._hypotheses:
             self._emit(self._hypotheses.pop(self._emitted))
             self._emitted += 1
@@ -163,7 +161,7 @@ class Session:
         return self.events()
 
     def _queue(self, segments: Iterable[Segment]) -> None:
-        self._segments += [(self._origin, segment) for segment in segments]
+        self._segments += [segment.moved(self._origin) for segment in segments]
 
     def _silence(self, until: int) -> None:
         if until > self._until:
@@ -171,16 +169,20 @@ class Session:
         self._until = max(self._until, until)
 
     def _emit(self, hypothesis: Hypothesis) -> None:
-        work = hypothesis.work
-        stop = work.start + len(work.pcm)
-        self._silence(work.start)
-        self._until = stop
+        """Captions in the order in which they were spoken, with the silences between."""
+        segment = hypothesis.work.segment
         self._pin(hypothesis)
-        for passage in hypothesis.passages:
-            self._events.append(self._caption(passage, hypothesis))
+        captions = [self._caption(passage, hypothesis) for passage in hypothesis.passages]
+        for piece in segment.pieces:
+            self._silence(piece.start)
+            self._until = max(self._until, piece.start + piece.length)
+            while captions and captions[0].start < self._until:
+                self._events.append(captions.pop(0))
+        self._events += captions
         if hypothesis.reason:
-            start = work.start + (hypothesis.passages[-1].stop if hypothesis.passages else 0)
-            lost = Unrecognised(min(start, stop), stop, hypothesis.reason, self.config.speaker)
+            at = hypothesis.passages[-1].stop if hypothesis.passages else 0
+            start, _ = segment.span(min(at, len(segment.pcm) - 1), len(segment.pcm))
+            lost = Unrecognised(start, segment.stop, hypothesis.reason, self.config.speaker)
             self._events.append(lost)
 
     def _pin(self, hypothesis: Hypothesis) -> None:
@@ -199,22 +201,22 @@ class Session:
         self._events.append(Language(best, sums[best] / len(self._guesses)))
 
     def _caption(self, passage: Passage, hypothesis: Hypothesis) -> Caption:
-        start = hypothesis.work.start
-        words = tuple(
-            Word(
-                word.text,
-                None if word.start is None else start + word.start,
-                None if word.end is None else start + word.end,
-                word.probability,
-            )
-            for word in passage.words
-        )
+        segment = hypothesis.work.segment
+        start, heard = segment.span(passage.start, passage.stop)
         return Caption(
-            segment=hypothesis.work.segment,
-            start=start + passage.start,
-            heard=start + passage.stop,
-            words=words,
+            segment=hypothesis.work.number,
+            start=start,
+            heard=max(heard, start + 1),
+            words=tuple(_placed(word, segment) for word in passage.words),
             language=hypothesis.language,
             speaker=self.config.speaker,
             scores=passage.scores,
         )
+
+
+def _placed(word: Word, segment: Segment) -> Word:
+    """A word timed in its segment's audio -> the same on the media timeline."""
+    if word.start is None or word.end is None:
+        return word
+    start, end = segment.span(word.start, word.end)
+    return Word(word.text, start, end, word.probability)

@@ -149,6 +149,7 @@ class Edge:
 
     kind: Literal["start", "stop"]
     at: int  # samples since the gate opened, a frame's border
+    known: int  # samples that had to be heard to be sure of it
 
 
 class Gate:
@@ -185,8 +186,8 @@ class Gate:
         stop = self.at if self._quiet is None else self._quiet
         if self._start is not None and not self._said and stop - self._start >= self.min_speech:
             self._said = True
-            return [Edge("start", self._start), Edge("stop", stop)]
-        return [Edge("stop", stop)] if self._said else []
+            return [Edge("start", self._start, self.at), Edge("stop", stop, self.at)]
+        return [Edge("stop", stop, self.at)] if self._said else []
 
     def _frame(self, probability: float, edges: list[Edge]) -> None:
         begin, self.at = self.at, self.at + FRAME
@@ -201,8 +202,8 @@ class Gate:
         heard = (self.at if self._quiet is None else self._quiet) - self._start
         if not self._said and heard >= self.min_speech:
             self._said = True
-            edges.append(Edge("start", self._start))
+            edges.append(Edge("start", self._start, self.at))
         if self._quiet is not None and self.at - self._quiet >= self.min_silence:
             if self._said:
-                edges.append(Edge("stop", self._quiet))
+                edges.append(Edge("stop", self._quiet, self.at))
             self._start, self._said, self._quiet = None, False, None

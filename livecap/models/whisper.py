@@ -130,12 +130,12 @@ class Whisper:
         passages: list[Passage] = []
         context, at, reason = work.context, 0, None
         while True:
-            pcm = work.pcm[at : at + WINDOW]
+            pcm = work.segment.pcm[at : at + WINDOW]
             memory: Memory = yield Listen(pcm)
             try:
                 if language is None:
                     language, chance = yield from self._detect(memory)
-                seed = work.segment * 1009 + at // RATE
+                seed = work.number * 1009 + at // RATE
                 attempt = yield from self._decode(memory, language, config, context, seed)
                 parsed = self._parse(attempt, len(pcm), config)
                 found = self._passages(parsed, attempt, memory, language, config, len(pcm))
@@ -271,9 +271,8 @@ def _loops(tokens: Sequence[int]) -> bool:
 
 
 def _more(work: Work, at: int, parsed: Parsed) -> bool:
-    """Whether speech is left after sample `at` that another window should hear."""
-    left = sum(max(stop - max(start, at), 0) for start, stop in work.speech)
-    return left > SHORTEST and parsed.consumed >= SHORTEST
+    """Whether enough audio is left after sample `at` for another window, and there is progress."""
+    return len(work.segment.pcm) - at > SHORTEST and parsed.consumed >= SHORTEST
 
 
 def _reason(attempt: Attempt, parsed: Parsed) -> str | None:

@@ -1,0 +1,17 @@
+"""Events -> text, subtitles and data, written as they are recognised."""
+
+from livecap.sinks.files import is_complete, marker
+from livecap.sinks.naming import Source, plan
+from livecap.sinks.writers import FORMATS, Options, Writer, format_of, open_writer
+
+__all__ = [
+    "FORMATS",
+    "Options",
+    "Source",
+    "Writer",
+    "format_of",
+    "is_complete",
+    "marker",
+    "open_writer",
+    "plan",
+]
