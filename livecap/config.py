@@ -1,4 +1,4 @@
-"""All options, as frozen dataclasses that are checked once. The docstrings are the help texts."""
+"""Options as frozen dataclasses, checked once. Field names are the flags; the texts are their help."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -21,16 +21,23 @@ def _check(ok: bool, option: str, value: object, remedy: str) -> None:
 class VadConfig:
     """Voice activity detection."""
 
-    threshold: float = 0.5  # probability from which a frame counts as speech
-    min_speech_ms: int = 100
-    min_silence_ms: int = 300  # a shorter pause belongs to the speech around it
-    pad_ms: int = 300  # kept before and after speech
+    vad_threshold: float = 0.5
+    """Probability from which a moment counts as speech; lower it for faint voices."""
+    vad_min_speech: int = 100
+    """Milliseconds: what is shorter is no speech."""
+    vad_min_silence: int = 300
+    """Milliseconds: a shorter pause belongs to the speech around it."""
+    vad_pad: int = 300
+    """Milliseconds kept before and after speech."""
 
     def __post_init__(self) -> None:
-        _check(0 < self.threshold < 1, "--vad-threshold", self.threshold, "Use 0.1 to 0.9.")
-        for name in ("min_speech_ms", "min_silence_ms", "pad_ms"):
-            value = {"min_speech_ms": self.min_speech_ms, "min_silence_ms": self.min_silence_ms,
-                     "pad_ms": self.pad_ms}[name]  # fmt: skip
+        chance = self.vad_threshold
+        _check(0 < chance < 1, "--vad-threshold", chance, "Use a number between 0 and 1.")
+        for name, value in (
+            ("--vad-min-speech", self.vad_min_speech),
+            ("--vad-min-silence", self.vad_min_silence),
+            ("--vad-pad", self.vad_pad),
+        ):
             _check(0 <= value <= 10_000, name, value, "Use 0 to 10000 milliseconds.")
 
 
@@ -38,16 +45,81 @@ class VadConfig:
 class DecodeConfig:
     """How text is made of speech."""
 
-    language: str | None = None  # ISO 639-1 code; None: detected
+    language: str | None = None
+    """Code or English name; without it, it is detected."""
+    temperature: float | None = None
+    """Of the sampling; without it 0, and rising where the text is not believable."""
+    words: bool = False
+    """Give every word its time."""
     task: Task = "transcribe"
-    prompt: str = ""  # text that the recording seems to go on from
-    hotwords: str = ""  # names and terms to expect
-    temperatures: tuple[float, ...] = LADDER
-    words: bool = False  # align words in time
+    """translate: write English whatever is spoken."""
+    prompt: str = ""
+    """Text that the recording seems to go on from; sets names, spelling and style."""
+    hotwords: str = ""
+    """Names and terms to expect."""
     long_form: LongForm = "parallel"
-    timestamps: bool = True  # let the model mark the times of its sentences
+    """parallel: stretches of speech apart, many at once. sequential: each window goes on from the
+    text before it, as openai-whisper does."""
+    no_timestamps: bool = False
+    """Don't let the model mark the times of its sentences: for fine-tuned ones that can't."""
 
     def __post_init__(self) -> None:
-        _check(bool(self.temperatures), "--temperature", "empty", "Use 0, or 0,0.2,0.4.")
-        for value in self.temperatures:
-            _check(0 <= value <= 2, "--temperature", value, "Use 0 to 2.")
+        if self.temperature is not None:
+            _check(0 <= self.temperature <= 2, "--temperature", self.temperature, "Use 0 to 2.")
+
+    @property
+    def timestamps(self) -> bool:
+        """Whether the model marks the times of its sentences."""
+        return not self.no_timestamps
+
+    @property
+    def temperatures(self) -> tuple[float, ...]:
+        """Those to try in turn."""
+        return LADDER if self.temperature is None else (self.temperature,)
+
+
+@dataclass(frozen=True, slots=True)
+class ModelConfig:
+    """Where and how a model runs."""
+
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:N."""
+    precision: Precision = "auto"
+    """auto: bf16 where the processor is fast at it, and int8 for large decoder weights."""
+    threads: int = 0
+    """Of the CPU; 0: one a core."""
+    batch_size: int = 0
+    """Stretches of speech decoded at once; 0: as many as memory and speed suggest."""
+
+    def __post_init__(self) -> None:
+        _check(0 <= self.threads <= 1024, "--threads", self.threads, "Use 1 or more.")
+        _check(0 <= self.batch_size <= 256, "--batch-size", self.batch_size, "Use 1 to 256.")
+
+
+@dataclass(frozen=True, slots=True)
+class OutputConfig:
+    """What is written, and where."""
+
+    format: str = ""
+    """txt, srt, vtt, json, jsonl or tsv, or several with commas between. Without it: what --output
+    ends in, else srt, and txt on standard output."""
+    output: str | None = None
+    """A folder, a file, a name such as 'out/{stem}.{lang}.{ext}', or - for standard output. Without
+    it: beside the input."""
+    overwrite: bool = False
+    """Caption again what has been captioned; otherwise complete outputs are left as they are."""
+    json_lines: bool = False
+    """Every event as a line of JSON on standard output, instead of files."""
+    quiet: bool = False
+    """Only errors on standard error."""
+    preset: str = "netflix"
+    """Caption style: netflix, bbc, dcmp or live608."""
+    max_line_width: int | None = None
+    """Columns of a caption line, instead of the style's."""
+    max_lines: int | None = None
+    """Lines of a caption, instead of the style's."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The formats asked for, each once."""
+        return tuple(dict.fromkeys(name.strip() for name in self.format.split(",")))

@@ -19,7 +19,6 @@ Pcm = NDArray[np.float32]
 
 QUIET_WINDOW = RATE // 10  # samples: a forced cut falls into the quietest 100 ms
 SEARCH = 6 * RATE  # samples before the limit in which that is looked for
-LAG = RATE  # samples after the limit in which a pause before it may still become known
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +61,11 @@ class Segment:
         piece = self.pieces[max(bisect_right(offsets, start) - 1, 0)]
         begin = piece.start + min(start - piece.offset, piece.length)
         return begin, piece.start + min(max(stop, start) - piece.offset, piece.length)
+
+    def end(self, stop: int) -> int:
+        """Where the last of the first `stop` samples of `pcm` ends on the timeline."""
+        begin, _ = self.span(max(stop - 1, 0), stop)
+        return begin + 1
 
 
 class Buffer:
@@ -112,10 +116,11 @@ class Segmenter:
     depend on how the stream is fed.
     """
 
-    def __init__(self, *, most: int, pad: int, bridge: int) -> None:
+    def __init__(self, *, most: int, pad: int, bridge: int, lag: int) -> None:
         self.most = most
         self.pad = pad
         self.bridge = bridge
+        self.lag = lag  # samples after an edge by which it is known
         self.buffer = Buffer()
         self._spans: list[_Span] = []
         self._done = 0  # samples up to here are in segments or were left out
@@ -135,25 +140,28 @@ class Segmenter:
             else:
                 self._spans[-1].stop = edge.at + self.pad
         self._advance(judged, segments)
-        self.buffer.drop(self._needed())
+        self.buffer.drop(self.needed)
         return segments
 
     def close(self) -> list[Segment]:
         """The stream is over -> what is left. All edges must have been fed."""
         segments: list[Segment] = []
-        self._advance(self.buffer.stop + self.most + LAG, segments)
+        if self._spans and self._spans[-1].stop is not None:
+            self._spans[-1].stop = min(self._spans[-1].stop, self.buffer.stop)  # no padding left
+        self._advance(self.buffer.stop, segments)
         if self._spans:
             self._emit(len(self._spans), segments)
         self.buffer.drop(self.buffer.stop)
         return segments
 
-    def _needed(self) -> int:
-        """From here on samples may still be asked for."""
-        open_spans = [span.start for span in self._spans if span.pcm is None]
-        if open_spans:
-            return open_spans[0]
+    @property
+    def needed(self) -> int:
+        """From here on samples may still get into a segment."""
+        unsettled = [span.start for span in self._spans if span.pcm is None]
+        if unsettled:
+            return unsettled[0]
         # Padding reaches back from an edge, and an edge becomes known only some frames later.
-        return max(self._done, self._now - self.pad - LAG)
+        return max(self._done, self._now - self.pad - self.lag)
 
     def _advance(self, now: int, segments: list[Segment]) -> None:
         """Time goes on, and nothing happens: end what gets too long, or too long ago."""
@@ -162,9 +170,12 @@ class Segmenter:
             ended = self._fitting()
             if ended == len(self._spans):
                 break
+            first = self._spans[0]
+            # A pause before the limit may become known only some time after it.
+            lag = self.lag if first.stop is None else 0
             if ended:
                 self._emit(ended, segments)
-            elif now - self._spans[0].start > self.most + LAG:
+            elif now >= first.start + self.most + lag:
                 self._force(segments)
             else:
                 break
@@ -206,7 +217,7 @@ class Segmenter:
         first = self._spans[0]
         limit = first.start + self.most
         low = max(limit - SEARCH, first.start + self.most // 2)
-        cut = low + quietest(self.buffer.take(low, min(limit, self.buffer.stop)))
+        cut = low + quietest(self.buffer.take(low, limit))
         self._spans.insert(1, _Span(cut, first.stop))
         first.stop = cut
         self._emit(1, segments)

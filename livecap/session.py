@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livecap.config import VadConfig
-from livecap.events import RATE, Caption, Event, Gap, Language, Scores, Silence, Unrecognised, Word
+from livecap.events import RATE, Caption, Event, Language, Scores, Silence, Unrecognised, Word
 from livecap.segments import Segment, Segmenter
 from livecap.vad import Edge, Gate
 
@@ -76,9 +76,11 @@ class Session:
         self._fed = 0  # samples fed since the origin
         self._segments: list[Segment] = []  # cut, not yet handed out
         self._handed = 0  # works given out
+        self._given: dict[int, int] = {}  # works whose events have not left -> where they begin
         self._hypotheses: dict[int, Hypothesis] = {}  # that wait for an earlier one
         self._emitted = 0  # works whose events have left
         self._until = 0  # media time up to which events have left
+        self._gaps: list[tuple[int, int]] = []  # media times without audio, not yet passed
         self._events: list[Event] = []  # that no hypothesis has to be waited for
         self._language = config.language
         self._guesses: list[tuple[str, float]] = []
@@ -86,8 +88,13 @@ class Session:
         self.total = 0  # samples fed
 
     def _cutter(self) -> Segmenter:
-        pad = self.config.vad.pad_ms * RATE // 1000 if self.config.vad else 0
-        return Segmenter(most=self.config.most, pad=pad, bridge=self.config.bridge)
+        pad = self.config.vad.vad_pad * RATE // 1000 if self.config.vad else 0
+        return Segmenter(
+            most=self.config.most,
+            pad=pad,
+            bridge=self.config.bridge,
+            lag=self._gate.lag if self._gate else 0,
+        )
 
     def feed(self, pcm: Pcm, probabilities: Iterable[float]) -> None:
         """The next samples [n], and the speech probabilities of the frames they made whole."""
@@ -110,29 +117,51 @@ class Session:
         self._queue(self._segmenter.feed(np.zeros(0, np.float32), edges, self._fed))
         self._queue(self._segmenter.close())
 
-    def skip(self, to: int, reason: str) -> None:
-        """The source goes on at media time `to`; between, it has nothing."""
+    def skip(self, to: int) -> None:
+        """The source goes on at media time `to`; between, it has nothing.
+
+        It is for the source to say why: a gap is no event of the session.
+        """
         self.close()
         start = self._origin + self._fed
         assert to >= start, "time went back"
         if self._gate and self.config.vad:
             self._gate = Gate(self.config.vad)
         self._segmenter = self._cutter()
+        self._gaps.append((start, to))
         self._origin, self._fed = to, 0
-        if to > start:
-            self._events.append(Gap(start, to, reason))
 
-    def work(self) -> Work | None:
-        """The next piece to recognise, or None for now.
+    @property
+    def has_work(self) -> bool:
+        """Whether `work` has something now.
 
         While the language is unknown there is one piece at a time, so that the result does not
         depend on how many run at once.
         """
         undecided = self._language is None and self._handed > self._emitted
-        if not self._segments or undecided:
+        return bool(self._segments) and not undecided
+
+    @property
+    def next_start(self) -> int:
+        """Where the next piece of work begins, on the media timeline."""
+        return self._segments[0].start
+
+    @property
+    def settled(self) -> int:
+        """Media time before which no caption comes any more."""
+        if self._emitted in self._given:
+            return self._given[self._emitted]
+        if self._segments:
+            return self._segments[0].start
+        return self._origin + self._segmenter.needed
+
+    def work(self) -> Work | None:
+        """The next piece to recognise, or None for now."""
+        if not self.has_work:
             return None
         segment = self._segments.pop(0)
         work = Work(self._handed, segment, self._language)
+        self._given[self._handed] = segment.start
         self._handed += 1
         self.heard += len(segment.pcm)
         return work
@@ -147,6 +176,7 @@ class Session:
         self._hypotheses[hypothesis.work.number] = hypothesis
         while self._emitted in self._hypotheses:
             self._emit(self._hypotheses.pop(self._emitted))
+            del self._given[self._emitted]
             self._emitted += 1
 
     def events(self) -> list[Event]:
@@ -164,6 +194,11 @@ class Session:
         self._segments += [segment.moved(self._origin) for segment in segments]
 
     def _silence(self, until: int) -> None:
+        """Events have left up to `until`; what no model heard was silence, unless it is a gap."""
+        while self._gaps and self._gaps[0][1] <= until:
+            start, stop = self._gaps.pop(0)
+            self._silence(start)
+            self._until = max(self._until, stop)
         if until > self._until:
             self._events.append(Silence(self._until, until, self.config.speaker))
         self._until = max(self._until, until)
@@ -173,17 +208,18 @@ class Session:
         segment = hypothesis.work.segment
         self._pin(hypothesis)
         captions = [self._caption(passage, hypothesis) for passage in hypothesis.passages]
+        at = hypothesis.passages[-1].stop if hypothesis.passages else 0
+        lost = min(at, len(segment.pcm) - 1)  # without text from here on, if there is a reason
         for piece in segment.pieces:
             self._silence(piece.start)
             self._until = max(self._until, piece.start + piece.length)
             while captions and captions[0].start < self._until:
                 self._events.append(captions.pop(0))
+            start = piece.start + max(lost - piece.offset, 0)
+            if hypothesis.reason and start < self._until:
+                why = Unrecognised(start, self._until, hypothesis.reason, self.config.speaker)
+                self._events.append(why)
         self._events += captions
-        if hypothesis.reason:
-            at = hypothesis.passages[-1].stop if hypothesis.passages else 0
-            start, _ = segment.span(min(at, len(segment.pcm) - 1), len(segment.pcm))
-            lost = Unrecognised(start, segment.stop, hypothesis.reason, self.config.speaker)
-            self._events.append(lost)
 
     def _pin(self, hypothesis: Hypothesis) -> None:
         """Keep the language once it is sure."""
@@ -202,11 +238,11 @@ class Session:
 
     def _caption(self, passage: Passage, hypothesis: Hypothesis) -> Caption:
         segment = hypothesis.work.segment
-        start, heard = segment.span(passage.start, passage.stop)
+        start, _ = segment.span(passage.start, passage.stop)
         return Caption(
             segment=hypothesis.work.number,
             start=start,
-            heard=max(heard, start + 1),
+            heard=max(segment.end(passage.stop), start + 1),
             words=tuple(_placed(word, segment) for word in passage.words),
             language=hypothesis.language,
             speaker=self.config.speaker,

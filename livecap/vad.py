@@ -160,10 +160,13 @@ class Gate:
     """
 
     def __init__(self, config: VadConfig) -> None:
-        self.on = config.threshold
-        self.off = max(config.threshold - 0.15, 0.01)
-        self.min_speech = config.min_speech_ms * RATE // 1000
-        self.min_silence = config.min_silence_ms * RATE // 1000
+        self.on = config.vad_threshold
+        self.off = max(config.vad_threshold - 0.15, 0.01)
+        self.min_speech = config.vad_min_speech * RATE // 1000
+        self.min_silence = config.vad_min_silence * RATE // 1000
+        # samples after an edge by which it is known: speech too short to count may go on after a
+        # pause too short to end it
+        self.lag = self.min_speech + self.min_silence + 2 * FRAME
         self.at = 0  # samples up to the last frame
         self._start: int | None = None  # where the speech began that is going on
         self._said = False  # whether its start has been reported

@@ -102,9 +102,10 @@ def _advance(sequence: Sequence, tokens: list[int], logprobs: list[float]) -> No
         if len(sequence.inputs) >= request.limit:
             sequence.status = "limit"
             return
+        sampled = len(sequence.inputs) - len(request.prompt)
+        if request.halt and sampled % HALT_EVERY == 0 and request.halt(sequence.sampled):
+            sequence.status = "halted"
+            return
         if place == len(draft) or token != draft[place]:
-            break
+            return
         sequence.cached += 1  # the draft's own row is that of this token
-    sampled = len(sequence.inputs) - len(request.prompt)
-    if request.halt and sampled % HALT_EVERY == 0 and request.halt(sequence.sampled):
-        sequence.status = "halted"

@@ -6,10 +6,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from livecap.config import Precision
 from livecap.errors import ConfigError
 from towers.layers import Dense, Linear, MakeLinear, dense
-
-Precision = Literal["auto", "fp32", "bf16", "int8"]
 
 # Weights of this many elements and more no longer fit a core's cache beside the keys and values,
 # so a decode step waits for memory, and a byte each beats two. Smaller ones stay in bf16.

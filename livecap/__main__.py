@@ -1,0 +1,5 @@
+"""`python -m livecap` is `livecap`."""
+
+from livecap.cli import main
+
+main()

@@ -1,0 +1,198 @@
+"""The commands. Flags come from the config dataclasses; heavy imports wait until they are needed."""
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Literal
+
+from cyclopts import App, CycloptsError, Parameter
+
+from livecap import __version__
+from livecap.config import DecodeConfig, ModelConfig, OutputConfig, VadConfig
+from livecap.errors import ConfigError, LivecapError
+
+FAILED, USAGE, STOPPED = 1, 2, 130  # exit statuses, as shells know them
+
+SHORT = {"-f": "--format", "-o": "--output", "-m": "--model", "-l": "--language", "-q": "--quiet"}
+
+# Between two operations torch's threads wait actively, libgomp's default being so long that
+# another busy program makes everything several times slower. So short, a quiet machine is as fast
+# (benchmarks/README.md). It only counts if set before torch is loaded.
+SPIN = {"GOMP_SPINCOUNT": "1000"}
+
+app = App(
+    name="livecap",
+    help="Captions from speech, on your own machine.",
+    version=__version__,
+    default_parameter=Parameter(negative=""),
+)
+
+Flat = Parameter(name="*")
+
+
+@app.command
+def file(
+    *paths: Annotated[str, Parameter(allow_leading_hyphen=True)],
+    model: str = "auto",
+    pull: bool = False,
+    output: Annotated[OutputConfig, Flat] = OutputConfig(),  # noqa: B008 - frozen
+    decode: Annotated[DecodeConfig, Flat] = DecodeConfig(),  # noqa: B008 - frozen
+    no_vad: bool = False,
+    vad: Annotated[VadConfig, Flat] = VadConfig(),  # noqa: B008 - frozen
+    track: str | None = None,
+    channels: Literal["mix", "split"] = "mix",
+    raw: str | None = None,
+    run: Annotated[ModelConfig, Flat] = ModelConfig(),  # noqa: B008 - frozen
+) -> int:
+    """Caption audio and video files.
+
+    Parameters
+    ----------
+    paths
+        Files, folders and patterns; - is standard input.
+    model
+        A name that `livecap models` lists, a hub id or a folder; auto: the best on this machine.
+    pull
+        Fetch the model first if it is not on this machine.
+    no_vad
+        Hear everything, instead of only what voice activity detection calls speech.
+    track
+        Which audio track: its number, from 0, or its language code.
+    channels
+        split: caption each channel apart, under its own label.
+    raw
+        What headerless PCM is, as in s16le:16000:1 (coding, rate, channels).
+    """
+    from livecap.audio import RawFormat
+    from livecap.frontends.batch import BatchConfig, run_batch
+    from livecap.frontends.inputs import expand
+    from livecap.frontends.pump import ReadConfig
+    from livecap.languages import language_code
+
+    _no_options(paths)
+    if not paths:
+        raise ConfigError("No file was named", remedy="Name files or folders, or - for a pipe.")
+    if decode.language is not None:
+        decode = replace(decode, language=language_code(decode.language))
+    found = expand(paths)
+    config = BatchConfig(
+        model=_model(model),
+        pull=pull,
+        decode=decode,
+        vad=None if no_vad else vad,
+        run=run,
+        read=ReadConfig(track, channels == "split", None if raw is None else RawFormat.parse(raw)),
+        output=replace(output, format=_format(output, found)),
+    )
+    return run_batch(found, config)
+
+
+@app.command
+def models() -> int:
+    """List the models that are here, and those that can be pulled."""
+    from livecap.frontends.tables import show_models
+
+    return show_models()
+
+
+@app.command
+def pull(*names: str) -> int:
+    """Fetch models from the hub.
+
+    Parameters
+    ----------
+    names
+        Names that `livecap models` lists, or hub ids.
+    """
+    from livecap.checkpoints import pull as fetch
+
+    if not names:
+        raise ConfigError("No model was named", remedy="`livecap models` lists them.")
+    for name in names:
+        checkpoint = fetch(name, progress=lambda line: print(line, file=sys.stderr, flush=True))
+        print(f"{checkpoint.name}\t{checkpoint.folder}")
+    return 0
+
+
+@app.command
+def doctor(*, model: str = "auto") -> int:
+    """Check this machine, and say what to do about each fault.
+
+    Parameters
+    ----------
+    model
+        The model to check.
+    """
+    from livecap.frontends.doctor import examine
+
+    return examine(_model(model))
+
+
+def _model(name: str) -> str:
+    """The model asked for; 'auto' leaves it to the environment first."""
+    return os.environ.get("LIVECAP_MODEL") or name if name == "auto" else name
+
+
+def _no_options(paths: Sequence[str]) -> None:
+    """Refuse what looks like an option but is none: it would be taken for a file."""
+    for path in paths:
+        if path.startswith("-") and path != "-" and not os.path.lexists(path):
+            raise ConfigError(
+                f"There is no option {path!r}",
+                remedy="`livecap file --help` lists them; for a file of that name, write ./ first.",
+            )
+
+
+def _format(output: OutputConfig, paths: Sequence[str]) -> str:
+    """The formats: those asked for, else what fits the output."""
+    from livecap.sinks import FORMATS, format_of
+
+    if output.format:
+        for name in output.names:
+            if name not in FORMATS:
+                raise ConfigError(
+                    f"There is no format {name!r}", remedy=f"Known are: {', '.join(FORMATS)}."
+                )
+        return output.format
+    to_stdout = output.output == "-" or (output.output is None and list(paths) == ["-"])
+    named = format_of(output.output) if output.output else None
+    return named or ("txt" if to_stdout else "srt")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run a command and leave with its status."""
+    for name, value in SPIN.items():
+        os.environ.setdefault(name, value)
+    typed = _spelt_out(sys.argv[1:] if arguments is None else arguments)
+    try:
+        status = app(typed, result_action="return_value", exit_on_error=False, print_error=False)
+    except CycloptsError as error:
+        status = _complain(f"{error}\nTry: livecap --help", USAGE)
+    except LivecapError as error:
+        status = _complain(str(error), USAGE if isinstance(error, ConfigError) else FAILED)
+    except BrokenPipeError:
+        # The reader has gone, as `head` does; what is still buffered has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = FAILED
+    except KeyboardInterrupt:
+        status = STOPPED
+    sys.exit(status or 0)
+
+
+def _spelt_out(words: Sequence[str]) -> list[str]:
+    """Short options in full, and the - of `-o -` as part of its option."""
+    typed: list[str] = []
+    for place, word in enumerate(words):
+        if word == "--":
+            return [*typed, *words[place:]]
+        if word == "-" and typed and typed[-1] == "--output":
+            typed[-1] = "--output=-"
+        else:
+            typed.append(SHORT.get(word, word))
+    return typed
+
+
+def _complain(text: str, status: int) -> int:
+    print(f"livecap: {text}", file=sys.stderr)
+    return status

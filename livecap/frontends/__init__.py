@@ -1,0 +1,1 @@
+"""Where audio comes in: files, and in time microphones, sockets and browsers."""

@@ -1,0 +1,252 @@
+"""`livecap file`: a run's events -> outputs, messages and an exit status."""
+
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import FrameType
+
+from livecap.config import DecodeConfig, ModelConfig, OutputConfig, VadConfig
+from livecap.cues import preset
+from livecap.errors import LivecapError, OutputError
+from livecap.events import RATE, Event, Language, Unrecognised
+from livecap.frontends.file import FileRun, Progress
+from livecap.frontends.progress import Display, clock, open_display, report
+from livecap.frontends.pump import Pump, ReadConfig
+from livecap.sinks import Options, Source, Writer, is_complete, open_writer, plan
+from livecap.sinks.lines import record, strict_json
+
+TIMED = frozenset({"srt", "vtt"})  # formats whose cues need the times of words
+
+DONE, FAILED, STOPPED = 0, 1, 130  # exit statuses; 130 as a shell says of Ctrl-C
+
+
+@dataclass(frozen=True, slots=True)
+class BatchConfig:
+    """All options of `livecap file`."""
+
+    model: str = "auto"
+    pull: bool = False
+    decode: DecodeConfig = field(default_factory=DecodeConfig)
+    vad: VadConfig | None = field(default_factory=VadConfig)
+    run: ModelConfig = field(default_factory=ModelConfig)
+    read: ReadConfig = field(default_factory=ReadConfig)
+    output: OutputConfig = field(default_factory=OutputConfig)
+
+
+def run_batch(paths: Sequence[str], config: BatchConfig) -> int:
+    """Caption the files -> exit status. Raises LivecapError for what stops the whole run."""
+    outputs = config.output
+    layout = preset(outputs.preset).with_limits(
+        max_line_width=outputs.max_line_width, max_lines=outputs.max_lines
+    )
+    options = Options(
+        layout=layout,
+        words=config.decode.words,
+        language=config.decode.language,
+        task=config.decode.task,
+    )
+    targets = _targets(paths, config)
+    todo = [path for path in paths if outputs.json_lines or targets[path]]
+    display = open_display(quiet=outputs.quiet, files=len(todo))
+    for path in paths:
+        if path not in todo:
+            display.say(f"{path}: captioned already; --overwrite does it again")
+    if not todo:
+        display.close()
+        return DONE
+    timed = not outputs.json_lines and TIMED & {name for path in todo for name in targets[path]}
+    if timed:
+        config = replace(config, decode=replace(config.decode, words=True))
+    try:
+        return _Batch(config, targets, options, display).caption(todo)
+    finally:
+        display.close()
+
+
+def _targets(paths: Sequence[str], config: BatchConfig) -> dict[str, dict[str, Path | None]]:
+    """For each input the outputs that are still to be written; None is standard output."""
+    track = config.read.track
+    number = int(track) if track is not None and track.isdigit() else None
+    sources = [Source(path, number) for path in paths]
+    if config.output.json_lines:
+        return {path: {} for path in paths}
+    planned = plan(
+        sources,
+        config.output.names,
+        output=config.output.output,
+        language=config.decode.language,
+    )
+    return {
+        path: {
+            name: target
+            for name, target in outputs.items()
+            if target is None or config.output.overwrite or not is_complete(target)
+        }
+        for path, outputs in zip(paths, planned, strict=True)
+    }
+
+
+class _Batch:
+    """A run's writers and messages."""
+
+    def __init__(
+        self,
+        config: BatchConfig,
+        targets: Mapping[str, Mapping[str, Path | None]],
+        options: Options,
+        display: Display,
+    ) -> None:
+        self.config = config
+        self.targets = targets
+        self.options = options
+        self.display = display
+        self.writers: dict[str, list[Writer]] = {}
+        self.failed = 0
+        self.begun = time.monotonic()
+
+    def caption(self, paths: Sequence[str]) -> int:
+        run = self._load()
+        self.begun = time.monotonic()
+        with _stopping(run) as stopped:
+            for item in run.run(paths):
+                if isinstance(item, Progress):
+                    self._progress(item)
+                else:
+                    self._event(*item)
+            if stopped:
+                return STOPPED
+        return FAILED if self.failed else DONE
+
+    def _load(self) -> FileRun:
+        """Load what is slow to load, now that the options are known to be sound."""
+        from livecap.checkpoints import resolve
+        from livecap.models.load import load_model
+        from livecap.vad import load
+
+        config = self.config
+        checkpoint = resolve(config.model, pull=config.pull)
+        if config.model == "auto":
+            self.display.say(f"model: {checkpoint.name}{_better(checkpoint.name)}")
+        loaded = load_model(checkpoint, config.run)
+        return FileRun(
+            loaded,
+            load() if config.vad else None,
+            decode=config.decode,
+            vad=config.vad or VadConfig(),
+            open_source=self._open,
+        )
+
+    def _open(self, path: str) -> Pump:
+        """Open an input and then its outputs: neither a bad file nor a bad folder costs decoding."""
+        pump = Pump(path, self.config.read)
+        self.writers[path] = []
+        try:
+            for name, target in self.targets[path].items():
+                sink = sys.stdout.buffer if target is None else target
+                writer = open_writer(
+                    name, sink, options=self.options, overwrite=self.config.output.overwrite
+                )
+                self.writers[path].append(writer)
+        except OutputError:
+            pump.close()
+            self._close(path, complete=False)
+            raise
+        return pump
+
+    def _event(self, path: str, event: Event) -> None:
+        for writer in self.writers[path]:
+            writer.write(event)
+        if self.config.output.json_lines:
+            _emit({"file": path, **record(event)})
+        if isinstance(event, Language):
+            self.display.say(f"{path}: language {event.code} ({event.probability:.2f})")
+        if isinstance(event, Unrecognised):
+            stretch = f"{clock(event.start)} to {clock(event.end)}"
+            self.display.say(f"{path}: {stretch}: speech without text; {event.reason}")
+
+    def _progress(self, progress: Progress) -> None:
+        self.display.update(progress)
+        if progress.state == "running":
+            return
+        path, failure = progress.path, progress.failure
+        try:
+            self._close(path, complete=progress.state == "finished")
+        except OutputError as error:
+            failure = failure or error
+        if failure:
+            self.failed += 1
+            report(f"livecap: {path}: {failure}")
+        elif progress.discarded is not None:
+            self._summarise(progress)
+        if self.config.output.json_lines:
+            _emit(_ended(progress, failure))
+
+    def _summarise(self, progress: Progress) -> None:
+        took = max(time.monotonic() - self.begun, 1e-3)
+        names = [str(target) for target in self.targets[progress.path].values() if target]
+        lost = f", {progress.damaged} damaged packets left out" if progress.damaged else ""
+        rest = ", stopped before the end" if progress.state == "stopped" else ""
+        self.display.say(
+            f"{progress.path}{' -> ' if names else ''}{', '.join(names)}: "
+            f"{clock(progress.done)} in {took:.1f} s, "
+            f"{100 * (progress.discarded or 0):.0f} % silence{lost}{rest}"
+        )
+
+    def _close(self, path: str, *, complete: bool) -> None:
+        """Finish a file's outputs; the first failure is raised when all are closed."""
+        failures: list[OutputError] = []
+        for writer in self.writers.pop(path, []):
+            try:
+                writer.close(complete=complete)
+            except OutputError as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+
+
+def _better(name: str) -> str:
+    if name.endswith("tiny.en"):
+        return ", English only and small; `livecap pull large-v3-turbo` fetches a better one"
+    return ""
+
+
+def _ended(progress: Progress, failure: LivecapError | None) -> dict[str, object]:
+    ended: dict[str, object] = {
+        "file": progress.path,
+        "type": "end",
+        "state": "failed" if failure else progress.state,
+        "duration": round(progress.done / RATE, 3),
+    }
+    if failure:
+        ended["error"] = {"code": failure.code, "message": str(failure)}
+    return ended
+
+
+def _emit(data: dict[str, object]) -> None:
+    sys.stdout.buffer.write(strict_json(data).encode("utf-8", "replace") + b"\n")
+    sys.stdout.buffer.flush()
+
+
+@contextmanager
+def _stopping(run: FileRun) -> Iterator[list[int]]:
+    """Ctrl-C or SIGTERM finishes what was heard; a second one leaves at once."""
+    caught: list[int] = []
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if caught:
+            os._exit(STOPPED)
+        caught.append(number)
+        run.stop()
+        report("livecap: finishing what was heard; once more to leave at once")
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield caught
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,56 @@
+"""What the user typed -> the files that are meant."""
+
+import glob
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from livecap.errors import AudioError
+
+STDIN = "-"
+# In a folder, only what looks like media is taken; files named one by one are judged by their bytes.
+MEDIA = frozenset(
+    "3ga 3gp aac ac3 aif aiff aifc amr ape asf au avi caf dts eac3 flac flv gsm m2ts m4a m4b m4v mka "
+    "mkv mov mp2 mp3 mp4 mpeg mpg mts oga ogg ogv opus ra rf64 rm snd spx tta ts vob voc w64 wav "
+    "weba webm wma wmv wv".split()
+)
+
+
+def expand(typed: Sequence[str]) -> list[str]:
+    """Files, folders, patterns and '-' -> each file once, in the order typed, folders sorted.
+
+    A pattern or folder without any media file raises AudioError; a file that is missing is kept,
+    and reported when it is opened, so that the others are captioned all the same.
+    """
+    found: dict[str, None] = {}
+    for text in typed:
+        found |= dict.fromkeys(_one(text))
+    return list(found)
+
+
+def _one(text: str) -> Iterator[str]:
+    if text == STDIN or os.path.isfile(text):
+        yield text
+    elif os.path.isdir(text):
+        yield from _folder(text)
+    elif glob.has_magic(text) and not os.path.lexists(text):
+        matches = sorted(path for path in glob.glob(text, recursive=True) if os.path.isfile(path))
+        if not matches:
+            raise AudioError(f"No file matches {text!r}", remedy="Check the pattern.")
+        yield from matches
+    else:
+        yield text
+
+
+def _folder(text: str) -> list[str]:
+    files = sorted(
+        str(path)
+        for path in Path(text).rglob("*")
+        if path.suffix[1:].lower() in MEDIA and not path.name.startswith(".") and path.is_file()
+    )
+    if not files:
+        raise AudioError(
+            f"The folder {text!r} has no audio or video files in it",
+            remedy="Name the files themselves if their names don't end like media.",
+        )
+    return files

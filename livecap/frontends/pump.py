@@ -1,0 +1,85 @@
+"""Reads a source in a thread of its own, so that neither decoding nor a slow pipe holds up the model."""
+
+import queue
+import sys
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from livecap.audio import Block, RawFormat, Reader
+from livecap.errors import LivecapError
+
+AHEAD = 60  # blocks read before anyone takes them: about a minute of a file
+
+
+@dataclass(frozen=True, slots=True)
+class ReadConfig:
+    """How a source is read."""
+
+    track: str | None = None  # number or language code; None: the container's choice
+    split: bool = False  # caption each channel apart
+    raw: RawFormat | None = None
+
+
+class Pump:
+    """A reader and its thread. `labels`, `duration` and so on are those of the reader."""
+
+    def __init__(self, path: str, config: ReadConfig) -> None:
+        self.path = path
+        source: Path | BinaryIO = sys.stdin.buffer if path == "-" else Path(path)
+        name = "standard input" if path == "-" else path
+        self.reader = Reader(
+            source, track=config.track, split=config.split, raw=config.raw, name=name
+        )
+        self.is_live = path == "-"
+        self.failure: LivecapError | None = None  # why it ended before its end
+        self._blocks: queue.Queue[Block | None] = queue.Queue(AHEAD)
+        self._stopped = threading.Event()
+        # A thread that waits for standard input can't be woken; it must not keep the process up.
+        self._thread = threading.Thread(target=self._read, name="livecap-read", daemon=True)
+        self._thread.start()
+
+    def take(self, most: int, *, wait: bool) -> list[Block] | None:
+        """Up to `most` blocks that are there, waiting for the first if asked to; None at the end."""
+        blocks: list[Block] = []
+        try:
+            while len(blocks) < most:
+                block = self._blocks.get(block=wait and not blocks, timeout=0.5)
+                if block is None:
+                    self._blocks.put(None)  # for the next call
+                    return blocks or None
+                blocks.append(block)
+        except queue.Empty:
+            pass
+        return blocks
+
+    def close(self) -> None:
+        """Stop reading and release the source."""
+        self._stopped.set()
+        if not self.is_live:
+            self._thread.join()
+            self.reader.close()
+
+    def _read(self) -> None:
+        try:
+            for block in self.reader:
+                if not self._put(block):
+                    return
+        except LivecapError as error:
+            self.failure = error
+        finally:
+            self._put(None)
+
+    def _put(self, block: Block | None) -> bool:
+        while not self._stopped.is_set():
+            try:
+                self._blocks.put(block, timeout=0.1)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+
+Opener = Callable[[str], Pump]

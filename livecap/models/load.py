@@ -1,0 +1,66 @@
+"""A checkpoint -> a model that runs: the one place that lists the families."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from livecap.checkpoints import Checkpoint
+from livecap.config import ModelConfig
+from livecap.errors import ConfigError, ModelError
+from livecap.models.protocol import Model
+
+if TYPE_CHECKING:
+    import torch
+
+LARGEST_POOL = 1 << 30  # bytes for encoder rows held at once on a CPU, unless a batch is asked for
+BATCH = 16  # pieces of work at once; more gain nothing on a CPU
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A model, and how many pieces of work it takes at once."""
+
+    model: Model
+    batch: int
+
+
+def load_model(checkpoint: Checkpoint, config: ModelConfig) -> Loaded:
+    """Read the weights and build the family's model. Raises ModelError and ConfigError."""
+    import torch
+
+    device = choose_device(config.device)
+    if config.threads:
+        torch.set_num_threads(config.threads)
+    if checkpoint.family == "whisper":
+        return _whisper(checkpoint, config, device)
+    raise ModelError(
+        f"{checkpoint.name} is of the family {checkpoint.family!r}, which can't be run yet",
+        remedy="Use a Whisper model; `livecap models` lists them.",
+    )
+
+
+def choose_device(name: str) -> "torch.device":
+    """An option -> the device. Raises ConfigError for one that is not there."""
+    import torch
+
+    known = ["cpu", *(f"cuda:{n}" for n in range(torch.cuda.device_count()))]
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name not in known and not (name == "cuda" and len(known) > 1):
+        raise ConfigError(
+            f"there is no device {name!r}", remedy=f"This machine has: {', '.join(known)}."
+        )
+    return torch.device(name)
+
+
+def _whisper(checkpoint: Checkpoint, config: ModelConfig, device: "torch.device") -> Loaded:
+    from livecap.checkpoints import load_whisper
+    from livecap.engine.layers import choose
+    from livecap.engine.whisper_decoder import Room
+    from livecap.models.whisper import Whisper
+
+    precisions = choose(config.precision, device)
+    read = load_whisper(checkpoint)
+    row = 2 * read.dims.decoder_layers * read.dims.width * precisions.decoder.itemsize
+    fits = max(LARGEST_POOL // (row * read.dims.audio_positions), 1)
+    batch = config.batch_size or min(BATCH, fits)
+    return Loaded(Whisper(read, precisions, room=Room(batch, batch), device=device), batch)

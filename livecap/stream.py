@@ -1,0 +1,118 @@
+"""Blocks of a source -> work, and hypotheses -> events: the channels of one source, in step.
+
+Joins what `session.py` keeps apart: voice activity for all channels in one batch, gaps of the
+source, and the order of captions between channels.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from livecap.events import RATE, Event, Gap, Language
+from livecap.session import Hypothesis, Session, SessionConfig, Work
+from livecap.vad import Silero, VadState
+
+Rows = NDArray[np.float32]  # [channel, sample]
+
+FILLED = RATE  # samples: a shorter gap is heard as silence, a longer one ends the segment
+
+
+class SourceStream:
+    """One source with one session a channel."""
+
+    def __init__(self, configs: Sequence[SessionConfig], silero: Silero | None) -> None:
+        self.sessions = [Session(config) for config in configs]
+        self._silero = silero
+        self._states = self._fresh()
+        self._end = 0  # media time up to which audio has been fed
+        self._held: list[tuple[int, Event]] = []  # events of channels that are ahead, with time
+        self._closed = False
+
+    def _fresh(self) -> list[VadState]:
+        return [self._silero.open() for _ in self.sessions] if self._silero else []
+
+    @property
+    def heard(self) -> int:
+        """Samples that went to the model, all channels together."""
+        return sum(session.heard for session in self.sessions)
+
+    @property
+    def total(self) -> int:
+        """Samples that came in, all channels together."""
+        return sum(session.total for session in self.sessions)
+
+    def feed(self, start: int, rows: Rows, reason: str = "the source has no audio here") -> None:
+        """Audio [channel, sample] that begins at media time `start`.
+
+        `reason` says why there is a gap before it, if there is one.
+        """
+        gap = start - self._end
+        if gap > 0:
+            self._hold([Gap(self._end, start, reason)])
+        if 0 < gap <= FILLED:
+            self._listen(np.zeros((len(rows), gap), np.float32))
+        elif gap > FILLED:
+            for session in self.sessions:
+                session.skip(start)
+            self._states = self._fresh()
+        self._listen(rows)
+        self._end = start + rows.shape[1]
+
+    def _listen(self, rows: Rows) -> None:
+        if not self._silero:
+            for session, row in zip(self.sessions, rows, strict=True):
+                session.feed(row, ())
+            return
+        results = self._silero.listen(self._states, [torch.from_numpy(row) for row in rows])
+        self._states = [state for _, state in results]
+        for session, row, (chances, _) in zip(self.sessions, rows, results, strict=True):
+            session.feed(row, chances.tolist())
+
+    def close(self) -> None:
+        """No more audio comes."""
+        for session in self.sessions:
+            session.close()
+        self._closed = True
+
+    def work(self) -> tuple[int, Work] | None:
+        """The next piece to recognise, with its channel, or None for now."""
+        ready = [n for n, session in enumerate(self.sessions) if session.has_work]
+        if not ready:
+            return None
+        channel = min(ready, key=lambda n: self.sessions[n].next_start)
+        work = self.sessions[channel].work()
+        assert work is not None
+        return channel, work
+
+    def accept(self, channel: int, hypothesis: Hypothesis) -> list[Event]:
+        """Take a result -> the events that can leave now, in order of time."""
+        self.sessions[channel].accept(hypothesis)
+        return self._release()
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all audio came and has been recognised."""
+        return self._closed and all(session.is_done for session in self.sessions)
+
+    def finish(self) -> list[Event]:
+        """What is left to say after the last hypothesis."""
+        for session in self.sessions:
+            self._hold(session.finish())
+        events = [event for _, event in sorted(self._held, key=lambda held: held[0])]
+        self._held = []
+        return events
+
+    def _release(self) -> list[Event]:
+        for session in self.sessions:
+            self._hold(session.events())
+        safe = min(session.settled for session in self.sessions)
+        alone = len(self.sessions) == 1
+        ready = sorted((held for held in self._held if held[0] < safe or alone), key=lambda held: held[0])
+        self._held = [held for held in self._held if not (held[0] < safe or alone)]
+        return [event for _, event in ready]
+
+    def _hold(self, events: Iterable[Event]) -> None:
+        for event in events:
+            self._held.append((0 if isinstance(event, Language) else event.start, event))
