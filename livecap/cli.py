@@ -1,4 +1,4 @@
-"""The commands. Flags come from the config dataclasses; heavy imports wait until they are needed."""
+"""The commands. Flags come from the config dataclasses; heavy imports wait until needed."""
 
 import os
 import sys
@@ -32,7 +32,7 @@ Flat = Parameter(name="*")
 
 
 @app.command
-def file(
+def file(  # noqa: PLR0913 - its flags
     *paths: Annotated[str, Parameter(allow_leading_hyphen=True)],
     model: str = "auto",
     pull: bool = False,
@@ -148,6 +148,11 @@ def _format(output: OutputConfig, paths: Sequence[str]) -> str:
     """The formats: those asked for, else what fits the output."""
     from livecap.sinks import FORMATS, format_of
 
+    if output.json_lines and (output.format or output.output):
+        raise ConfigError(
+            "--json-lines writes to standard output, not to files",
+            remedy="Leave out --format and --output; or write -f jsonl for files of such lines.",
+        )
     if output.format:
         for name in output.names:
             if name not in FORMATS:

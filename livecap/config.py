@@ -1,4 +1,4 @@
-"""Options as frozen dataclasses, checked once. Field names are the flags; the texts are their help."""
+"""Options, as frozen dataclasses that are checked once. Fields are flags, their texts the help."""
 
 from dataclasses import dataclass
 from typing import Literal

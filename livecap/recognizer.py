@@ -7,7 +7,7 @@ from livecap.config import DecodeConfig
 from livecap.engine.engine import Engine
 from livecap.engine.scheduler import Memory, Request, Sequence
 from livecap.models.protocol import Ask, Listen, Model, Recognition
-from livecap.session import Hypothesis, Work
+from livecap.work import Hypothesis, Work
 
 Key = TypeVar("Key")  # whatever the caller knows a piece of work by
 

@@ -156,12 +156,17 @@ class Segmenter:
 
     @property
     def needed(self) -> int:
-        """From here on samples may still get into a segment."""
+        """From here on samples may still be asked of the buffer."""
         unsettled = [span.start for span in self._spans if span.pcm is None]
         if unsettled:
             return unsettled[0]
         # Padding reaches back from an edge, and an edge becomes known only some frames later.
         return max(self._done, self._now - self.pad - self.lag)
+
+    @property
+    def settled(self) -> int:
+        """No segment to come begins before this sample."""
+        return self._spans[0].start if self._spans else self.needed
 
     def _advance(self, now: int, segments: list[Segment]) -> None:
         """Time goes on, and nothing happens: end what gets too long, or too long ago."""

@@ -4,64 +4,54 @@ No I/O, no threads, no torch: a file is a stream without pacing, and both run th
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from livecap.config import VadConfig
-from livecap.events import RATE, Caption, Event, Language, Scores, Silence, Unrecognised, Word
+from livecap.events import RATE, Event
 from livecap.segments import Segment, Segmenter
+from livecap.transcript import Transcript
 from livecap.vad import Edge, Gate
+from livecap.work import Hypothesis, Work
 
 Pcm = NDArray[np.float32]
-
-SURE = 0.5  # probability from which a detected language is kept for the rest of the stream
-TRIES = 4  # segments after which the likeliest language so far is kept anyway
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What a session wants done next. Pure data."""
-
-    number: int  # of the segment in its stream, from 0
-    segment: Segment  # 16 kHz audio, and where it was on the media timeline
-    language: str | None  # ISO 639-1 code; None: to be detected
-    context: tuple[int, ...] = ()  # tokens before it, where one segment goes on from another
-
-
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A run of words that the model set apart, with its times."""
-
-    start: int  # samples of the segment's audio
-    stop: int
-    words: tuple[Word, ...]  # times in samples of the segment's audio, or None
-    scores: Scores
-
-
-@dataclass(frozen=True, slots=True)
-class Hypothesis:
-    """What a model made of a piece of work."""
-
-    work: Work
-    passages: tuple[Passage, ...]
-    language: str | None = None
-    language_probability: float | None = None  # only where it was detected
-    reason: str | None = None  # why (part of) the audio has no text
-    consumed: int | None = None  # samples that are done with, where work overlaps (long form)
-    context: tuple[int, ...] = ()  # tokens for the work after it
 
 
 @dataclass(frozen=True, slots=True)
 class SessionConfig:
     """How a stream is cut up."""
 
-    vad: VadConfig | None = VadConfig()  # None: everything counts as speech
+    vad: VadConfig | None = field(default_factory=VadConfig)  # None: everything counts as speech
     most: int = 28 * RATE  # samples in a segment
     bridge: int = 30 * RATE  # samples: a longer silence ends a segment
     language: str | None = None
     speaker: str | None = None  # label for all events of this stream
+
+
+class Stream(Protocol):
+    """What a session is to those who feed it. `Session` and `longform.Conditioned` are such."""
+
+    heard: int
+    total: int
+
+    def feed(self, pcm: Pcm, probabilities: Iterable[float]) -> None: ...
+    def close(self) -> None: ...
+    def skip(self, to: int) -> None: ...
+    @property
+    def has_work(self) -> bool: ...
+    @property
+    def next_start(self) -> int: ...
+    @property
+    def settled(self) -> int: ...
+    def work(self) -> Work | None: ...
+    def accept(self, hypothesis: Hypothesis) -> None: ...
+    @property
+    def is_done(self) -> bool: ...
+    def events(self) -> list[Event]: ...
+    def finish(self) -> list[Event]: ...
 
 
 class Session:
@@ -79,11 +69,7 @@ class Session:
         self._given: dict[int, int] = {}  # works whose events have not left -> where they begin
         self._hypotheses: dict[int, Hypothesis] = {}  # that wait for an earlier one
         self._emitted = 0  # works whose events have left
-        self._until = 0  # media time up to which events have left
-        self._gaps: list[tuple[int, int]] = []  # media times without audio, not yet passed
-        self._events: list[Event] = []  # that no hypothesis has to be waited for
-        self._language = config.language
-        self._guesses: list[tuple[str, float]] = []
+        self._transcript = Transcript(language=config.language, speaker=config.speaker)
         self.heard = 0  # samples given to the model
         self.total = 0  # samples fed
 
@@ -128,7 +114,7 @@ class Session:
         if self._gate and self.config.vad:
             self._gate = Gate(self.config.vad)
         self._segmenter = self._cutter()
-        self._gaps.append((start, to))
+        self._transcript.gap(start, to)
         self._origin, self._fed = to, 0
 
     @property
@@ -138,7 +124,7 @@ class Session:
         While the language is unknown there is one piece at a time, so that the result does not
         depend on how many run at once.
         """
-        undecided = self._language is None and self._handed > self._emitted
+        undecided = self._transcript.language is None and self._handed > self._emitted
         return bool(self._segments) and not undecided
 
     @property
@@ -153,14 +139,14 @@ class Session:
             return self._given[self._emitted]
         if self._segments:
             return self._segments[0].start
-        return self._origin + self._segmenter.needed
+        return self._origin + self._segmenter.settled
 
     def work(self) -> Work | None:
         """The next piece to recognise, or None for now."""
         if not self.has_work:
             return None
         segment = self._segments.pop(0)
-        work = Work(self._handed, segment, self._language)
+        work = Work(self._handed, segment, self._transcript.language)
         self._given[self._handed] = segment.start
         self._handed += 1
         self.heard += len(segment.pcm)
@@ -175,84 +161,19 @@ class Session:
         """Take a result; its events leave when all earlier ones' have."""
         self._hypotheses[hypothesis.work.number] = hypothesis
         while self._emitted in self._hypotheses:
-            self._emit(self._hypotheses.pop(self._emitted))
+            self._transcript.add(self._hypotheses.pop(self._emitted))
             del self._given[self._emitted]
             self._emitted += 1
 
     def events(self) -> list[Event]:
         """What has happened since the last call, in order."""
-        events, self._events = self._events, []
-        return events
+        return self._transcript.take()
 
     def finish(self) -> list[Event]:
         """After the last hypothesis: the events left, the silence at the end among them."""
         assert self.is_done
-        self._silence(self._origin + self._fed)
+        self._transcript.silence(self._origin + self._fed)
         return self.events()
 
     def _queue(self, segments: Iterable[Segment]) -> None:
         self._segments += [segment.moved(self._origin) for segment in segments]
-
-    def _silence(self, until: int) -> None:
-        """Events have left up to `until`; what no model heard was silence, unless it is a gap."""
-        while self._gaps and self._gaps[0][1] <= until:
-            start, stop = self._gaps.pop(0)
-            self._silence(start)
-            self._until = max(self._until, stop)
-        if until > self._until:
-            self._events.append(Silence(self._until, until, self.config.speaker))
-        self._until = max(self._until, until)
-
-    def _emit(self, hypothesis: Hypothesis) -> None:
-        """Captions in the order in which they were spoken, with the silences between."""
-        segment = hypothesis.work.segment
-        self._pin(hypothesis)
-        captions = [self._caption(passage, hypothesis) for passage in hypothesis.passages]
-        at = hypothesis.passages[-1].stop if hypothesis.passages else 0
-        lost = min(at, len(segment.pcm) - 1)  # without text from here on, if there is a reason
-        for piece in segment.pieces:
-            self._silence(piece.start)
-            self._until = max(self._until, piece.start + piece.length)
-            while captions and captions[0].start < self._until:
-                self._events.append(captions.pop(0))
-            start = piece.start + max(lost - piece.offset, 0)
-            if hypothesis.reason and start < self._until:
-                why = Unrecognised(start, self._until, hypothesis.reason, self.config.speaker)
-                self._events.append(why)
-        self._events += captions
-
-    def _pin(self, hypothesis: Hypothesis) -> None:
-        """Keep the language once it is sure."""
-        code, probability = hypothesis.language, hypothesis.language_probability
-        if self._language or code is None or probability is None:
-            return
-        self._guesses.append((code, probability))
-        if probability < SURE and len(self._guesses) < TRIES:
-            return
-        sums: dict[str, float] = {}
-        for guess, weight in self._guesses:
-            sums[guess] = sums.get(guess, 0.0) + weight
-        best = max(sums, key=lambda guess: sums[guess])
-        self._language = best
-        self._events.append(Language(best, sums[best] / len(self._guesses)))
-
-    def _caption(self, passage: Passage, hypothesis: Hypothesis) -> Caption:
-        segment = hypothesis.work.segment
-        start, _ = segment.span(passage.start, passage.stop)
-        return Caption(
-            segment=hypothesis.work.number,
-            start=start,
-            heard=max(segment.end(passage.stop), start + 1),
-            words=tuple(_placed(word, segment) for word in passage.words),
-            language=hypothesis.language,
-            speaker=self.config.speaker,
-            scores=passage.scores,
-        )
-
-
-def _placed(word: Word, segment: Segment) -> Word:
-    """A word timed in its segment's audio -> the same on the media timeline."""
-    if word.start is None or word.end is None:
-        return word
-    start, end = segment.span(word.start, word.end)
-    return Word(word.text, start, end, word.probability)

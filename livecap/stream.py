@@ -11,8 +11,9 @@ import torch
 from numpy.typing import NDArray
 
 from livecap.events import RATE, Event, Gap, Language
-from livecap.session import Hypothesis, Session, SessionConfig, Work
+from livecap.session import Stream
 from livecap.vad import Silero, VadState
+from livecap.work import Hypothesis, Work
 
 Rows = NDArray[np.float32]  # [channel, sample]
 
@@ -22,8 +23,8 @@ FILLED = RATE  # samples: a shorter gap is heard as silence, a longer one ends t
 class SourceStream:
     """One source with one session a channel."""
 
-    def __init__(self, configs: Sequence[SessionConfig], silero: Silero | None) -> None:
-        self.sessions = [Session(config) for config in configs]
+    def __init__(self, sessions: Sequence[Stream], silero: Silero | None) -> None:
+        self.sessions = sessions  # one a channel
         self._silero = silero
         self._states = self._fresh()
         self._end = 0  # media time up to which audio has been fed
@@ -107,11 +108,13 @@ class SourceStream:
     def _release(self) -> list[Event]:
         for session in self.sessions:
             self._hold(session.events())
-        safe = min(session.settled for session in self.sessions)
-        alone = len(self.sessions) == 1
-        ready = sorted((held for held in self._held if held[0] < safe or alone), key=lambda held: held[0])
-        self._held = [held for held in self._held if not (held[0] < safe or alone)]
-        return [event for _, event in ready]
+        if len(self.sessions) == 1:
+            ready, self._held = self._held, []
+        else:
+            safe = min(session.settled for session in self.sessions)
+            ready = [held for held in self._held if held[0] < safe]
+            self._held = [held for held in self._held if held[0] >= safe]
+        return [event for _, event in sorted(ready, key=lambda held: held[0])]
 
     def _hold(self, events: Iterable[Event]) -> None:
         for event in events:

@@ -69,7 +69,9 @@ class Silero:
         """
         framed = [_frames(state, samples) for state, samples in zip(states, pcm, strict=True)]
         counts = [len(frames) for frames, _ in framed]
-        features = self._features(torch.cat([frames for frames, _ in framed])).split(counts)
+        features = torch.split_with_sizes(
+            self._features(torch.cat([frames for frames, _ in framed])), counts
+        )
         busy = [n for n, count in enumerate(counts) if count]
         results = [(torch.zeros(0), state) for state in states]
         if busy:
@@ -124,7 +126,7 @@ def load() -> Silero:
         with warnings.catch_warnings():
             # The package ships no other format with these weights; torch keeps reading it.
             warnings.filterwarnings("ignore", message=".*torch.jit.load", category=Warning)
-            weights = torch.jit.load(str(file)).state_dict()
+            weights = torch.jit.load(str(file)).state_dict()  # type: ignore[no-untyped-call]
         return Silero({name: tensor.detach() for name, tensor in weights.items()})
     except (RuntimeError, ValueError, KeyError) as error:
         raise CorruptModel(
@@ -159,7 +161,8 @@ class Gate:
     lower threshold for `min_silence`. A stretch shorter than `min_speech` is no speech.
     """
 
-    def __init__(self, config: VadConfig) -> None:
+    def __init__(self, config: VadConfig, at: int = 0) -> None:
+        """`at`: the number of the first sample, where it is not 0."""
         self.on = config.vad_threshold
         self.off = max(config.vad_threshold - 0.15, 0.01)
         self.min_speech = config.vad_min_speech * RATE // 1000
@@ -167,7 +170,7 @@ class Gate:
         # samples after an edge by which it is known: speech too short to count may go on after a
         # pause too short to end it
         self.lag = self.min_speech + self.min_silence + 2 * FRAME
-        self.at = 0  # samples up to the last frame
+        self.at = at  # samples up to the last frame
         self._start: int | None = None  # where the speech began that is going on
         self._said = False  # whether its start has been reported
         self._quiet: int | None = None  # since when it has been below the lower threshold

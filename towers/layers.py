@@ -12,7 +12,6 @@ Linear = Callable[[Tensor], Tensor]  # [..., inputs] -> [..., outputs]
 MakeLinear = Callable[[Tensor, Tensor | None], Linear]  # weight [outputs, inputs], bias -> Linear
 
 
-
 @dataclass(frozen=True, slots=True)
 class Dense:
     """A linear map in the precision of its weight."""

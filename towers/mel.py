@@ -45,7 +45,7 @@ class Mel:
         extractor pads it to 3000; only the audio is computed.
         """
         if frames is None:
-            return _normalise(self._log(_reflected(pcm)))
+            return _normalise(self._log(_reflected(pcm))[:, : len(pcm) // HOP])
         silent = frames * HOP - len(pcm)
         assert silent >= 0, "the clip is longer than its frames"
         padded = torch.nn.functional.pad(pcm, (0, min(silent, WINDOW)))
@@ -71,9 +71,10 @@ class Mel:
             samples = torch.cat([_head(samples), samples])
         elif state.frames == 0:
             return self._last(samples, state) if final else self._wait(samples, state)
-        if final:
-            samples = torch.cat([samples, _tail(samples)])
         logs = self._log(samples)
+        if final:
+            count = (len(samples) - EDGE) // HOP  # as offline: no frame for a part of a hop
+            logs = self._log(torch.cat([samples, _tail(samples)]))[:, :count]
         if not logs.shape[1]:
             if state.frames == 0:
                 samples = samples[EDGE:]  # reflected again when more is there
@@ -88,7 +89,7 @@ class Mel:
 
     def _last(self, samples: Tensor, state: MelState) -> tuple[Tensor, MelState]:
         """A stream that ends before its first frame was certain."""
-        frames = self.offline(samples, len(samples) // HOP) if len(samples) >= HOP else None
+        frames = self.offline(samples) if len(samples) >= HOP else None
         if frames is None:
             return self._wait(samples, state)
         return frames, MelState(samples[:0], frames.shape[1], state.maximum)
@@ -104,7 +105,8 @@ class Mel:
         framed = samples.unfold(0, WINDOW, HOP)[:count]
         spectrum = torch.fft.rfft(framed * self.window)
         power = spectrum.real.square() + spectrum.imag.square()  # [frames, 201]
-        return (self.filters @ power.T).clamp(min=FLOOR).log10()
+        logs: Tensor = (self.filters @ power.T).clamp(min=FLOOR).log10()
+        return logs
 
 
 def filter_bank(bins: int) -> Tensor:

@@ -7,7 +7,6 @@ checkpoints' own layout; positions are a stored table.
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-import torch
 from torch import Tensor
 from torch.nn import functional as F
 
@@ -84,5 +83,5 @@ class Tower:
 
 
 def _taps(x: Tensor, stride: int) -> Tensor:
-    """[batch, time, channel] -> what a kernel of 3 with padding 1 sees [batch, time', channel * 3]."""
+    """[batch, time, channel] -> what a padded kernel of 3 sees [batch, time', channel * 3]."""
     return F.pad(x, (0, 0, 1, 1)).unfold(1, 3, stride).flatten(2)

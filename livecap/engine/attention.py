@@ -115,7 +115,7 @@ def _singles(singles: list[tuple[int, Entry]], size: int, device: torch.device) 
 
 
 def attend(query: Tensor, keys: Tensor, values: Tensor, plan: Plan) -> Tensor:
-    """Query [row, head, dim], one layer's keys and values [page, kv head, slot, dim] -> [row, head, dim].
+    """Query [row, head, dim], a layer's keys and values [page, kv head, slot, dim] -> as the query.
 
     Heads share keys in equal groups where there are fewer key heads (grouped-query attention).
     """
@@ -126,8 +126,8 @@ def attend(query: Tensor, keys: Tensor, values: Tensor, plan: Plan) -> Tensor:
         rows = plan.singles.rows
         out[rows] = _attend_singles(query[rows], keys, values, plan.singles)
     for one in plan.several:
-        rows = slice(one.start, one.stop)
-        out[rows] = _attend_several(query[rows], keys, values, one)
+        several = slice(one.start, one.stop)
+        out[several] = _attend_several(query[several], keys, values, one)
     return out
 
 
@@ -137,7 +137,7 @@ def _attend_singles(query: Tensor, keys: Tensor, values: Tensor, plan: Singles) 
     keys, values = keys[plan.low : plan.stop], values[plan.low : plan.stop]
     if plan.pages is not None:
         keys, values = keys[plan.pages], values[plan.pages]
-    pages, kv_heads, size, _ = keys.shape
+    kv_heads, size = keys.shape[1:3]
     group = heads // kv_heads
     grouped = (query * (1 / math.sqrt(dim))).view(singles, kv_heads, group, dim)
     owner = plan.owner.clamp(max=singles - 1)
@@ -146,9 +146,10 @@ def _attend_singles(query: Tensor, keys: Tensor, values: Tensor, plan: Singles) 
     table = scores.new_full((singles + 1, plan.most, kv_heads, group, size), -math.inf)
     table[plan.owner, plan.place] = scores
     flat = table[:singles].permute(0, 2, 3, 1, 4).flatten(3)  # [single, kv head, group, position]
-    weights = flat.softmax(-1).unflatten(3, (plan.most, size)).permute(0, 3, 1, 2, 4)
+    weights = flat.softmax(-1).view(singles, kv_heads, group, plan.most, size)
+    weights = weights.permute(0, 3, 1, 2, 4)
     shares = weights[owner, plan.place].to(values.dtype) @ values  # [page, kv head, group, dim]
-    out = shares.new_zeros((singles + 1, kv_heads, group, dim), dtype=torch.float32)
+    out: Tensor = shares.new_zeros((singles + 1, kv_heads, group, dim), dtype=torch.float32)
     out.index_add_(0, plan.owner, shares.float())
     return out[:singles].reshape(singles, heads, dim).to(query.dtype)
 

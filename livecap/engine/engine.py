@@ -15,9 +15,17 @@ HALT_EVERY = 8  # tokens between two questions whether a sequence runs away
 class Decoder(Protocol):
     """What the engine drives. It owns its page pools."""
 
-    pages: Pages  # self-attention
-    memory: Pages | None  # cross-attention, for encoder-decoder models
-    device: torch.device
+    @property
+    def pages(self) -> Pages:
+        """For self-attention."""
+
+    @property
+    def memory(self) -> Pages | None:
+        """For cross-attention, in encoder-decoder models."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where its tensors are."""
 
     def forward(self, batch: Batch) -> Tensor:
         """Store the rows' keys and values; return float32 logits [wanted, vocab]."""
@@ -78,7 +86,7 @@ def _sample(logits: Tensor, batch: Batch) -> None:
 
 
 def _rule(logits: Tensor, sequence: Sequence) -> None:
-    """Apply the rules to rows that follow the sequence's tokens and then each token of its draft."""
+    """Apply the rules to the rows after the sequence's tokens and after each token of its draft."""
     sampled = sequence.sampled
     for row in range(len(logits)):
         before = [*sampled, *sequence.draft[:row]]

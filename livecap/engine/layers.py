@@ -49,7 +49,7 @@ class Int8:
         out = out.mul_(scale)
         if self.bias is not None:
             out = out.add_(self.bias)
-        return out.unflatten(0, x.shape[:-1])
+        return out.view(*x.shape[:-1], -1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """Requests -> the batch of the next step: who runs, with which rows, on which pages."""
 
 import math
-from collections.abc import Callable, Sequence as Tokens
+from collections.abc import Callable
+from collections.abc import Sequence as Tokens
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
@@ -13,7 +14,7 @@ from livecap.engine.pages import Pages, Table
 
 
 class Rule(Protocol):
-    """Forbids tokens. Edits one row of logits [vocab] in place, given what was sampled before it."""
+    """Forbids tokens: edits a row of logits [vocab] in place, given what was sampled before it."""
 
     def __call__(self, logits: Tensor, sampled: Tokens[int]) -> None: ...
 

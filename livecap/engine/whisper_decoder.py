@@ -140,9 +140,9 @@ class WhisperDecoder:
     def align(
         self, tokens: list[int], memory: Memory, heads: tuple[tuple[int, int], ...]
     ) -> tuple[Tensor, Tensor]:
-        """Forced tokens -> cross-attention scores [head, token, row] of `heads`, logits [token, vocab].
+        """Forced tokens -> cross-attention scores [head, token, row], logits [token, vocab].
 
-        `heads` are (layer, head). Scores are before softmax, scaled. Nothing is stored.
+        `heads` are (layer, head): what is scored, before softmax, scaled. Nothing is stored.
         """
         at = torch.arange(len(tokens), device=self.device)
         x = self._embed(torch.tensor(tokens, device=self.device), at)

@@ -142,7 +142,7 @@ class _Batch:
         )
 
     def _open(self, path: str) -> Pump:
-        """Open an input and then its outputs: neither a bad file nor a bad folder costs decoding."""
+        """Open an input, then its outputs: neither a bad file nor a bad folder costs decoding."""
         pump = Pump(path, self.config.read)
         self.writers[path] = []
         try:

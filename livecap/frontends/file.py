@@ -9,14 +9,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from livecap.audio import Block
 from livecap.config import DecodeConfig, VadConfig
 from livecap.errors import LivecapError
-from livecap.audio import Block
 from livecap.events import RATE, Caption, Event, Language
 from livecap.frontends.pump import Opener, Pump
+from livecap.longform import Conditioned
 from livecap.models.load import Loaded
 from livecap.recognizer import Recognizer
-from livecap.session import SessionConfig
+from livecap.session import Session, SessionConfig
 from livecap.stream import Rows, SourceStream
 from livecap.vad import Silero
 
@@ -132,8 +133,9 @@ class FileRun:
         if pump.is_live:
             config = replace(config, bridge=LIVE_BRIDGE)
         labels = pump.reader.labels or (None,)
-        configs = [replace(config, speaker=label) for label in labels]
-        return _Open(pump, SourceStream(configs, self._silero))
+        kind = Conditioned if self._decode.long_form == "sequential" else Session
+        sessions = [kind(replace(config, speaker=label)) for label in labels]
+        return _Open(pump, SourceStream(sessions, self._silero))
 
     def _read(self, file: _Open, *, wait: bool) -> bool:
         """Take what the source has; whether there was anything, the end included."""

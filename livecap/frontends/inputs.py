@@ -8,23 +8,31 @@ from pathlib import Path
 from livecap.errors import AudioError
 
 STDIN = "-"
-# In a folder, only what looks like media is taken; files named one by one are judged by their bytes.
+# In a folder, only what looks like media is taken; files named one by one are judged by their
+# bytes.
 MEDIA = frozenset(
-    "3ga 3gp aac ac3 aif aiff aifc amr ape asf au avi caf dts eac3 flac flv gsm m2ts m4a m4b m4v mka "
-    "mkv mov mp2 mp3 mp4 mpeg mpg mts oga ogg ogv opus ra rf64 rm snd spx tta ts vob voc w64 wav "
-    "weba webm wma wmv wv".split()
+    "3ga 3gp aac ac3 aif aiff aifc amr ape asf au avi caf dts eac3 flac flv gsm m2ts m4a m4b m4v "  # noqa: SIM905
+    "mka mkv mov mp2 mp3 mp4 mpeg mpg mts oga ogg ogv opus ra rf64 rm snd spx tta ts vob voc w64 "
+    "wav weba webm wma wmv wv".split()
 )
 
 
 def expand(typed: Sequence[str]) -> list[str]:
     """Files, folders, patterns and '-' -> each file once, in the order typed, folders sorted.
 
-    A pattern or folder without any media file raises AudioError; a file that is missing is kept,
-    and reported when it is opened, so that the others are captioned all the same.
+    What names no file is kept, and reported when it is opened, so that the others are captioned
+    all the same. Where there are no others, folders and patterns raise AudioError at once.
     """
     found: dict[str, None] = {}
+    empty: dict[str, AudioError] = {}
     for text in typed:
-        found |= dict.fromkeys(_one(text))
+        try:
+            found |= dict.fromkeys(_one(text))
+        except AudioError as error:
+            empty[text] = error
+            found[text] = None
+    if empty and found.keys() == empty.keys():
+        raise next(iter(empty.values()))
     return list(found)
 
 

@@ -77,13 +77,8 @@ class Bar:
 
     def __init__(self, files: int) -> None:
         from rich.console import Console
-        from rich.progress import (
-            BarColumn,
-            Progress as RichProgress,
-            TaskID,
-            TextColumn,
-            TimeRemainingColumn,
-        )
+        from rich.progress import BarColumn, TaskID, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as RichProgress
 
         self._rich = RichProgress(
             TextColumn("{task.description}", markup=False),

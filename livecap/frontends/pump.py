@@ -1,4 +1,4 @@
-"""Reads a source in a thread of its own, so that neither decoding nor a slow pipe holds up the model."""
+"""Reads a source in a thread of its own: neither decoding nor a slow pipe holds up the model."""
 
 import queue
 import sys
@@ -42,7 +42,7 @@ class Pump:
         self._thread.start()
 
     def take(self, most: int, *, wait: bool) -> list[Block] | None:
-        """Up to `most` blocks that are there, waiting for the first if asked to; None at the end."""
+        """Up to `most` blocks that are there, perhaps waiting for the first; None at the end."""
         blocks: list[Block] = []
         try:
             while len(blocks) < most:

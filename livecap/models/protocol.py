@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from livecap.config import DecodeConfig
 from livecap.engine.engine import Decoder
 from livecap.engine.scheduler import Memory, Request
-from livecap.session import Hypothesis, Work
+from livecap.work import Hypothesis, Work
 
 Pcm = NDArray[np.float32]
 
@@ -35,8 +35,11 @@ class Model(Protocol):
 
     name: str
     languages: tuple[str, ...]  # ISO 639-1 codes it can be told; one for English-only models
-    decoder: Decoder
     segment: int  # most samples in a piece of work
+
+    @property
+    def decoder(self) -> Decoder:
+        """What the engine drives."""
 
     def check(self, config: DecodeConfig) -> None:
         """Raise ConfigError for options that this model can't follow."""

@@ -13,14 +13,15 @@ from livecap.checkpoints import WhisperCheckpoint
 from livecap.config import DecodeConfig
 from livecap.engine.layers import Precisions
 from livecap.engine.sampler import Only, Suppress, SuppressFirst, Timestamps
-from livecap.engine.scheduler import Memory, Request, Rule, Sequence as Decoded
+from livecap.engine.scheduler import Memory, Request, Rule
+from livecap.engine.scheduler import Sequence as Decoded
 from livecap.engine.whisper_decoder import Room, WhisperDecoder
 from livecap.errors import ConfigError
 from livecap.events import RATE, Scores
 from livecap.models.protocol import Ask, Listen, Recognition
 from livecap.models.whisper_text import Aligner, Parsed, Stretch, parse, untimed
-from livecap.session import Hypothesis, Passage, Work
-from livecap.text import collapse, compression_ratio, loop_start
+from livecap.text import compression_ratio, loop_start
+from livecap.work import Hypothesis, Passage, Work
 from towers.layers import MakeLinear
 from towers.mel import Mel
 from towers.whisper import FRAMES, SAMPLES_PER_ROW, Tower
@@ -32,6 +33,8 @@ SHORTEST = RATE // 2  # samples: what is left of a window below this is not hear
 
 REPETITIVE = 2.4  # compression ratio from which text counts as a loop
 UNLIKELY = -1.0  # mean log-probability below which text counts as wrong
+GUESSED = 0.5  # temperature above which text is not carried on to the next window
+CARRIED = 223  # most tokens of context, half a decoder's positions
 NO_SPEECH = 0.6  # probability of "no speech" from which unlikely text counts as none
 
 
@@ -154,7 +157,7 @@ class Whisper:
             chance,
             reason,
             consumed=at,
-            context=attempt.tokens if attempt.scores.temperature <= 0.5 else (),
+            context=_carried(work, attempt, parsed),
         )
 
     def _detect(self, memory: Memory) -> Generator[Ask, Any, tuple[str, float]]:
@@ -164,9 +167,7 @@ class Whisper:
             return "en", 1.0
         only = Only(torch.tensor(sorted(ids.values()), device=self.device))
         prompt = (self.tokenizer.specials.sot,)
-        told: Decoded = yield Request(
-            prompt, len(prompt) + 1, frozenset(), (only,), memory=memory
-        )
+        told: Decoded = yield Request(prompt, len(prompt) + 1, frozenset(), (only,), memory=memory)
         codes = {number: code for code, number in ids.items()}
         return codes[told.sampled[0]], float(torch.tensor(told.logprobs[0]).exp())
 
@@ -183,13 +184,19 @@ class Whisper:
         context: Sequence[int],
         seed: int,
     ) -> Generator[Ask, Any, Attempt]:
-        """Decode at rising temperatures until the text is believable; else the likeliest of them."""
+        """Decode at rising temperatures until the text is believable; else the likeliest."""
         specials, half = self.tokenizer.specials, self.decoder.limit // 2
         start = self.tokenizer.prompt(language, task=config.task, timestamps=config.timestamps)
-        before = [*self._given(config), *context][-(half - 1) :]
-        prompt = (*([specials.startofprev, *before] if before else []), *start)
         attempts: list[Attempt] = []
-        for temperature in config.temperatures:
+        # A text that goes on from a loop most likely loops: first it is tried again without.
+        tries = [(temperature, True) for temperature in config.temperatures]
+        if context:
+            tries.insert(1, (config.temperatures[0], False))
+        for temperature, with_context in tries:
+            if attempts and attempts[-1].looped:
+                context = ()
+            before = [*self._given(config), *(context if with_context else ())][-(half - 1) :]
+            prompt = (*([specials.startofprev, *before] if before else []), *start)
             decoded: Decoded = yield Request(
                 prompt=prompt,
                 limit=min(len(prompt) + half, self.decoder.limit),
@@ -199,7 +206,7 @@ class Whisper:
                 seed=seed,
                 memory=memory,
                 watch=(len(prompt) - len(start), specials.nospeech),
-                halt=_loops,
+                halt=self._loops,
             )
             attempts.append(self._judge(decoded))
             if not attempts[-1].is_bad:
@@ -226,7 +233,7 @@ class Whisper:
         ratio = compression_ratio(text)
         looped = decoded.status == "halted" or ratio > REPETITIVE
         if looped:
-            tokens = list(collapse(tokens))
+            tokens = self._without_loop(tokens)
         scores = Scores(
             tokens=tuple(tokens),
             temperature=decoded.request.temperature,
@@ -236,12 +243,24 @@ class Whisper:
         )
         return Attempt(tuple(tokens), text, scores, looped, decoded.status == "limit")
 
+    def _loops(self, tokens: Sequence[int]) -> bool:
+        """Whether the text repeats itself; the times between may differ."""
+        begin = self.tokenizer.specials.timestamp_begin
+        return loop_start([token for token in tokens if token < begin]) is not None
+
+    def _without_loop(self, tokens: list[int]) -> list[int]:
+        """Tokens -> those before the repetition that they end in, times included."""
+        begin = self.tokenizer.specials.timestamp_begin
+        text = [place for place, token in enumerate(tokens) if token < begin]
+        start = loop_start([tokens[place] for place in text])
+        return tokens if start is None else tokens[: text[start]]
+
     def _parse(self, attempt: Attempt, samples: int, config: DecodeConfig) -> Parsed:
         if attempt.is_silence:
-            return Parsed((), samples)
+            return Parsed((), samples, 0)
         if not config.timestamps:
             text = attempt.tokens
-            return Parsed((Stretch(0, samples, text),) if text else (), samples)
+            return Parsed((Stretch(0, samples, text),) if text else (), samples, len(text))
         return parse(self.tokenizer, attempt.tokens, samples)
 
     def _passages(
@@ -266,8 +285,11 @@ class Whisper:
         )
 
 
-def _loops(tokens: Sequence[int]) -> bool:
-    return loop_start(tokens) is not None
+def _carried(work: Work, attempt: Attempt, parsed: Parsed) -> tuple[int, ...]:
+    """The tokens that the next window goes on from; none after a text that was guessed at."""
+    if attempt.looped or attempt.scores.temperature > GUESSED:
+        return ()
+    return (*work.context, *attempt.tokens[: parsed.kept])[-CARRIED:]
 
 
 def _more(work: Work, at: int, parsed: Parsed) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -10,9 +11,9 @@ from livecap.alignment import token_rows
 from livecap.engine.scheduler import Memory
 from livecap.engine.whisper_decoder import WhisperDecoder
 from livecap.events import Scores, Word
-from livecap.session import Passage
 from livecap.tokens import Tokenizer
 from livecap.words import split_words
+from livecap.work import Passage
 from towers.whisper import SAMPLES_PER_ROW
 
 LONGEST = 7 * 16_000 // 10  # samples: no median word takes longer than 0.7 s
@@ -34,6 +35,7 @@ class Parsed:
 
     stretches: tuple[Stretch, ...]
     consumed: int  # samples of the window that are done with; the next window starts there
+    kept: int  # tokens that belong to those samples, timestamps included
 
 
 def parse(tokenizer: Tokenizer, tokens: Sequence[int], samples: int) -> Parsed:
@@ -57,17 +59,17 @@ def parse(tokenizer: Tokenizer, tokens: Sequence[int], samples: int) -> Parsed:
         start = marks[0] if marks and tokens[0] >= begin else 0
         # One timestamp only opens; two bound the text. Zero is no end.
         stop = marks[-1] if len(marks) > 1 and marks[-1] > start else samples
-        return Parsed((Stretch(start, stop, text),) if text else (), samples)
+        return Parsed((Stretch(start, stop, text),) if text else (), samples, len(tokens))
     cuts = [0, *pairs, *([len(tokens)] if ends_single else [])]
     stretches = []
-    for low, high in zip(cuts, cuts[1:], strict=False):
+    for low, high in pairwise(cuts):
         text = tuple(token for token in tokens[low:high] if token < begin)
         start = times[low] if tokens[low] >= begin else 0
         stop = times[high - 1]
         if text and stop >= start:
             stretches.append(Stretch(start, stop, text))
     consumed = samples if ends_single else times[pairs[-1] - 1]
-    return Parsed(tuple(stretches), consumed)
+    return Parsed(tuple(stretches), consumed, cuts[-1])
 
 
 def untimed(
@@ -136,8 +138,7 @@ def _timed(words: list[Word], scores: Scores, samples: int) -> Passage:
     The path gives a pause to the word before it (or after it, at a sentence's start); a word
     longer than twice the median is trimmed on the side of the pause.
     """
-    lengths = sorted(word.end - word.start for word in words
-                     if word.start is not None and word.end is not None and word.end > word.start)  # fmt: skip
+    lengths = sorted(filter(None, ((word.end or 0) - (word.start or 0) for word in words)))
     median = min(lengths[len(lengths) // 2], LONGEST) if lengths else LONGEST
     trimmed: list[Word] = []
     for place, word in enumerate(words):

@@ -1,0 +1,39 @@
+"""What passes between a session and a model: work to do, and what came of it. Pure data."""
+
+from dataclasses import dataclass
+
+from livecap.events import Scores, Word
+from livecap.segments import Segment
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a session wants done next. Pure data."""
+
+    number: int  # of the segment in its stream, from 0
+    segment: Segment  # 16 kHz audio, and where it was on the media timeline
+    language: str | None  # ISO 639-1 code; None: to be detected
+    context: tuple[int, ...] = ()  # tokens before it, where one segment goes on from another
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A run of words that the model set apart, with its times."""
+
+    start: int  # samples of the segment's audio
+    stop: int
+    words: tuple[Word, ...]  # times in samples of the segment's audio, or None
+    scores: Scores
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """What a model made of a piece of work."""
+
+    work: Work
+    passages: tuple[Passage, ...]
+    language: str | None = None
+    language_probability: float | None = None  # only where it was detected
+    reason: str | None = None  # why (part of) the audio has no text
+    consumed: int | None = None  # samples that are done with, where work overlaps (long form)
+    context: tuple[int, ...] = ()  # tokens for the work after it
