@@ -4,7 +4,7 @@ Source: openai-whisper (transcribe.py, decoding.py), whose thresholds are the de
 """
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -12,15 +12,15 @@ import torch
 from livecap.checkpoints import WhisperCheckpoint
 from livecap.config import DecodeConfig
 from livecap.engine.layers import Precisions
-from livecap.engine.sampler import Only, Suppress, SuppressFirst, Timestamps
-from livecap.engine.scheduler import Memory, Request, Rule
+from livecap.engine.sampler import Only
+from livecap.engine.scheduler import Memory, Request
 from livecap.engine.scheduler import Sequence as Decoded
 from livecap.engine.whisper_decoder import Room, WhisperDecoder
 from livecap.errors import ConfigError
-from livecap.events import RATE, Scores
+from livecap.events import RATE
 from livecap.models.protocol import Ask, Listen, Recognition
+from livecap.models.whisper_fallback import Attempt, Fallback
 from livecap.models.whisper_text import Aligner, Parsed, Stretch, parse, untimed
-from livecap.text import compression_ratio, loop_start
 from livecap.work import Hypothesis, Passage, Work
 from towers.layers import MakeLinear
 from towers.mel import Mel
@@ -30,34 +30,11 @@ WINDOW = 30 * RATE  # samples that the encoder hears at once
 SEGMENT = 28 * RATE  # leaves the last words some air before the window's end
 MARGIN = 50  # encoder rows (1 s) behind the audio that the decoder sees; none costs accuracy
 SHORTEST = RATE // 2  # samples: what is left of a window below this is not heard again
+PROGRESS = 2 * RATE  # samples that a window must be done with for another to follow
+UNTOLD = 3 * RATE  # samples behind the last text that are reported
 
-REPETITIVE = 2.4  # compression ratio from which text counts as a loop
-UNLIKELY = -1.0  # mean log-probability below which text counts as wrong
 GUESSED = 0.5  # temperature above which text is not carried on to the next window
 CARRIED = 223  # most tokens of context, half a decoder's positions
-NO_SPEECH = 0.6  # probability of "no speech" from which unlikely text counts as none
-
-
-@dataclass(frozen=True, slots=True)
-class Attempt:
-    """One decoding of a window, judged."""
-
-    tokens: tuple[int, ...]
-    text: str
-    scores: Scores
-    looped: bool  # it was stopped, or its text repeats itself
-    cut: bool  # it reached the most tokens there may be
-
-    @property
-    def is_bad(self) -> bool:
-        """Whether a higher temperature should be tried."""
-        return self.looped or (self.scores.average_logprob < UNLIKELY and not self.is_silence)
-
-    @property
-    def is_silence(self) -> bool:
-        """Whether there was nothing to hear."""
-        unlikely = self.scores.average_logprob < UNLIKELY
-        return unlikely and self.scores.no_speech_probability > NO_SPEECH
 
 
 class Whisper:
@@ -91,6 +68,7 @@ class Whisper:
             dtype=precisions.decoder,
             device=device,
         )
+        self.fallback = Fallback(self.tokenizer, self.facts, self.decoder.limit, device)
         upper = range(dims.decoder_layers // 2, dims.decoder_layers)
         heads = self.facts.alignment_heads or tuple(
             (layer, head) for layer in upper for head in range(dims.decoder_heads)
@@ -109,7 +87,7 @@ class Whisper:
                 f"{self.name} only knows English, so it can't translate",
                 remedy="Choose a multilingual model, e.g. --model small.",
             )
-        self._given(config)  # a vocabulary without merges can't encode a prompt
+        self.fallback.given(config)  # a vocabulary without merges can't encode a prompt
 
     @torch.inference_mode()
     def hear(self, asked: Sequence[Listen]) -> list[Memory]:
@@ -131,7 +109,7 @@ class Whisper:
         """Hear the work window by window; what a window leaves undone starts the next one."""
         language, chance = work.language, None
         passages: list[Passage] = []
-        context, at, reason = work.context, 0, None
+        context, at = work.context, 0
         while True:
             pcm = work.segment.pcm[at : at + WINDOW]
             memory: Memory = yield Listen(pcm)
@@ -139,17 +117,17 @@ class Whisper:
                 if language is None:
                     language, chance = yield from self._detect(memory)
                 seed = work.number * 1009 + at // RATE
-                attempt = yield from self._decode(memory, language, config, context, seed)
+                attempt = yield from self.fallback.decode(memory, language, config, context, seed)
                 parsed = self._parse(attempt, len(pcm), config)
                 found = self._passages(parsed, attempt, memory, language, config, len(pcm))
             finally:
                 self.decoder.forget(memory)
             passages += [_shifted(passage, at) for passage in found]
-            reason = _reason(attempt, parsed)
             at += parsed.consumed
             # Sequential long form takes one window; its session asks for the next.
             if config.long_form == "sequential" or not _more(work, at, parsed):
                 break
+        reason = _reason(attempt, parsed, len(pcm))
         return Hypothesis(
             work,
             tuple(passages),
@@ -170,90 +148,6 @@ class Whisper:
         told: Decoded = yield Request(prompt, len(prompt) + 1, frozenset(), (only,), memory=memory)
         codes = {number: code for code, number in ids.items()}
         return codes[told.sampled[0]], float(torch.tensor(told.logprobs[0]).exp())
-
-    def _given(self, config: DecodeConfig) -> list[int]:
-        """The prompt and hotwords of the options, as tokens."""
-        given = [text.strip() for text in (config.hotwords, config.prompt) if text.strip()]
-        return self.tokenizer.encode(" " + " ".join(given)) if given else []
-
-    def _decode(
-        self,
-        memory: Memory,
-        language: str,
-        config: DecodeConfig,
-        context: Sequence[int],
-        seed: int,
-    ) -> Generator[Ask, Any, Attempt]:
-        """Decode at rising temperatures until the text is believable; else the likeliest."""
-        specials, half = self.tokenizer.specials, self.decoder.limit // 2
-        start = self.tokenizer.prompt(language, task=config.task, timestamps=config.timestamps)
-        attempts: list[Attempt] = []
-        # A text that goes on from a loop most likely loops: first it is tried again without.
-        tries = [(temperature, True) for temperature in config.temperatures]
-        if context:
-            tries.insert(1, (config.temperatures[0], False))
-        for temperature, with_context in tries:
-            if attempts and attempts[-1].looped:
-                context = ()
-            before = [*self._given(config), *(context if with_context else ())][-(half - 1) :]
-            prompt = (*([specials.startofprev, *before] if before else []), *start)
-            decoded: Decoded = yield Request(
-                prompt=prompt,
-                limit=min(len(prompt) + half, self.decoder.limit),
-                ends=frozenset({specials.eot}),
-                rules=self._rules(config),
-                temperature=temperature,
-                seed=seed,
-                memory=memory,
-                watch=(len(prompt) - len(start), specials.nospeech),
-                halt=self._loops,
-            )
-            attempts.append(self._judge(decoded))
-            if not attempts[-1].is_bad:
-                return attempts[-1]
-        believable = [attempt for attempt in attempts if not attempt.looped] or attempts
-        return max(believable, key=lambda attempt: attempt.scores.average_logprob)
-
-    def _rules(self, config: DecodeConfig) -> tuple[Rule, ...]:
-        specials, device = self.tokenizer.specials, self.device
-        never = torch.tensor(self.facts.suppress, dtype=torch.long, device=device)
-        first = torch.tensor(self.facts.suppress_at_begin, dtype=torch.long, device=device)
-        rules: tuple[Rule, ...] = (Suppress(never), SuppressFirst(first))
-        if not config.timestamps:
-            times = torch.arange(specials.timestamp_begin, specials.timestamp_end + 1)
-            return (*rules, Suppress(times.to(device)))
-        grammar = Timestamps(
-            specials.timestamp_begin, specials.timestamp_end, specials.eot, specials.notimestamps
-        )
-        return (*rules, grammar)
-
-    def _judge(self, decoded: Decoded) -> Attempt:
-        tokens = decoded.sampled
-        text = self.tokenizer.decode(tokens)
-        ratio = compression_ratio(text)
-        looped = decoded.status == "halted" or ratio > REPETITIVE
-        if looped:
-            tokens = self._without_loop(tokens)
-        scores = Scores(
-            tokens=tuple(tokens),
-            temperature=decoded.request.temperature,
-            average_logprob=sum(decoded.logprobs) / (len(decoded.logprobs) or 1),
-            compression_ratio=ratio,
-            no_speech_probability=decoded.watched or 0.0,
-        )
-        return Attempt(tuple(tokens), text, scores, looped, decoded.status == "limit")
-
-    def _loops(self, tokens: Sequence[int]) -> bool:
-        """Whether the text repeats itself; the times between may differ."""
-        begin = self.tokenizer.specials.timestamp_begin
-        return loop_start([token for token in tokens if token < begin]) is not None
-
-    def _without_loop(self, tokens: list[int]) -> list[int]:
-        """Tokens -> those before the repetition that they end in, times included."""
-        begin = self.tokenizer.specials.timestamp_begin
-        text = [place for place, token in enumerate(tokens) if token < begin]
-        start = loop_start([tokens[place] for place in text])
-        return tokens if start is None else tokens[: text[start]]
 
     def _parse(self, attempt: Attempt, samples: int, config: DecodeConfig) -> Parsed:
         if attempt.is_silence:
@@ -294,15 +188,17 @@ def _carried(work: Work, attempt: Attempt, parsed: Parsed) -> tuple[int, ...]:
 
 def _more(work: Work, at: int, parsed: Parsed) -> bool:
     """Whether enough audio is left after sample `at` for another window, and there is progress."""
-    return len(work.segment.pcm) - at > SHORTEST and parsed.consumed >= SHORTEST
+    return len(work.segment.pcm) - at > SHORTEST and parsed.consumed >= PROGRESS
 
 
-def _reason(attempt: Attempt, parsed: Parsed) -> str | None:
-    """Why a window's audio (or its end) has no text, where that is so."""
+def _reason(attempt: Attempt, parsed: Parsed, samples: int) -> str | None:
+    """Why the last window's audio, or its end, has no text, where that is so."""
     if attempt.looped:
         return "the model kept repeating itself"
     if attempt.is_silence or not parsed.stretches:
         return "the model found no speech in it"
+    if samples - parsed.stretches[-1].stop > UNTOLD:
+        return "the model ended its text before it"
     return None
 
 

@@ -1,0 +1,140 @@
+"""One window -> text: decoded, judged, and decoded again while it isn't believable.
+
+Source: openai-whisper (transcribe.py, decoding.py), whose thresholds these are.
+"""
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from livecap.checkpoints import GenerationFacts
+from livecap.config import DecodeConfig
+from livecap.engine.sampler import Suppress, SuppressFirst, Timestamps
+from livecap.engine.scheduler import Memory, Request, Rule
+from livecap.engine.scheduler import Sequence as Decoded
+from livecap.events import Scores
+from livecap.models.protocol import Ask
+from livecap.text import compression_ratio, loop_start
+from livecap.tokens import Tokenizer
+
+REPETITIVE = 2.4  # compression ratio from which text counts as a loop
+UNLIKELY = -1.0  # mean log-probability below which text counts as wrong
+NO_SPEECH = 0.6  # probability of "no speech" from which unlikely text counts as none
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One decoding of a window, judged."""
+
+    tokens: tuple[int, ...]
+    text: str
+    scores: Scores
+    looped: bool  # it was stopped, or its text repeats itself
+    cut: bool  # it reached the most tokens there may be
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether a higher temperature should be tried."""
+        return self.looped or (self.scores.average_logprob < UNLIKELY and not self.is_silence)
+
+    @property
+    def is_silence(self) -> bool:
+        """Whether there was nothing to hear."""
+        unlikely = self.scores.average_logprob < UNLIKELY
+        return unlikely and self.scores.no_speech_probability > NO_SPEECH
+
+
+@dataclass(frozen=True, slots=True)
+class Fallback:
+    """Decodes windows of one model, at rising temperatures where need be."""
+
+    tokenizer: Tokenizer
+    facts: GenerationFacts
+    limit: int  # most positions of a sequence
+    device: torch.device
+
+    def given(self, config: DecodeConfig) -> list[int]:
+        """The prompt and hotwords of the options, as tokens."""
+        given = [text.strip() for text in (config.hotwords, config.prompt) if text.strip()]
+        return self.tokenizer.encode(" " + " ".join(given)) if given else []
+
+    def decode(
+        self,
+        memory: Memory,
+        language: str,
+        config: DecodeConfig,
+        context: Sequence[int],
+        seed: int,
+    ) -> Generator[Ask, Any, Attempt]:
+        """Decode at rising temperatures until the text is believable; else the likeliest."""
+        specials, half = self.tokenizer.specials, self.limit // 2
+        start = self.tokenizer.prompt(language, task=config.task, timestamps=config.timestamps)
+        attempts: list[Attempt] = []
+        # A text that goes on from a loop most likely loops: first it is tried again without.
+        tries = [(temperature, True) for temperature in config.temperatures]
+        if context:
+            tries.insert(1, (config.temperatures[0], False))
+        for temperature, with_context in tries:
+            if attempts and attempts[-1].looped:
+                context = ()
+            before = [*self.given(config), *(context if with_context else ())][-(half - 1) :]
+            prompt = (*([specials.startofprev, *before] if before else []), *start)
+            decoded: Decoded = yield Request(
+                prompt=prompt,
+                limit=min(len(prompt) + half, self.limit),
+                ends=frozenset({specials.eot}),
+                rules=self._rules(config),
+                temperature=temperature,
+                seed=seed,
+                memory=memory,
+                watch=(len(prompt) - len(start), specials.nospeech),
+                halt=self._loops,
+            )
+            attempts.append(self._judge(decoded))
+            if not attempts[-1].is_bad:
+                return attempts[-1]
+        believable = [attempt for attempt in attempts if not attempt.looped] or attempts
+        return max(believable, key=lambda attempt: attempt.scores.average_logprob)
+
+    def _rules(self, config: DecodeConfig) -> tuple[Rule, ...]:
+        specials, device = self.tokenizer.specials, self.device
+        never = torch.tensor(self.facts.suppress, dtype=torch.long, device=device)
+        first = torch.tensor(self.facts.suppress_at_begin, dtype=torch.long, device=device)
+        rules: tuple[Rule, ...] = (Suppress(never), SuppressFirst(first))
+        if not config.timestamps:
+            times = torch.arange(specials.timestamp_begin, specials.timestamp_end + 1)
+            return (*rules, Suppress(times.to(device)))
+        grammar = Timestamps(
+            specials.timestamp_begin, specials.timestamp_end, specials.eot, specials.notimestamps
+        )
+        return (*rules, grammar)
+
+    def _judge(self, decoded: Decoded) -> Attempt:
+        tokens = decoded.sampled
+        text = self.tokenizer.decode(tokens)
+        ratio = compression_ratio(text)
+        looped = decoded.status == "halted" or ratio > REPETITIVE
+        if looped:
+            tokens = self._without_loop(tokens)
+        scores = Scores(
+            tokens=tuple(tokens),
+            temperature=decoded.request.temperature,
+            average_logprob=sum(decoded.logprobs) / (len(decoded.logprobs) or 1),
+            compression_ratio=ratio,
+            no_speech_probability=decoded.watched or 0.0,
+        )
+        return Attempt(tuple(tokens), text, scores, looped, decoded.status == "limit")
+
+    def _loops(self, tokens: Sequence[int]) -> bool:
+        """Whether the text repeats itself; the times between may differ."""
+        begin = self.tokenizer.specials.timestamp_begin
+        return loop_start([token for token in tokens if token < begin]) is not None
+
+    def _without_loop(self, tokens: list[int]) -> list[int]:
+        """Tokens -> those before the repetition that they end in, times included."""
+        begin = self.tokenizer.specials.timestamp_begin
+        text = [place for place, token in enumerate(tokens) if token < begin]
+        start = loop_start([tokens[place] for place in text])
+        return tokens if start is None else tokens[: text[start]]
