@@ -53,7 +53,7 @@ class Conditioned:
 
     def close(self) -> None:
         """No more audio comes."""
-        if self._gate:
+        if self._gate and not self._closed:
             self._mark(self._gate.close())
         self._closed = True
 

@@ -62,6 +62,7 @@ class Session:
         vad = config.vad
         self._gate = Gate(vad) if vad else None
         self._segmenter = self._cutter()
+        self._closed = False
         self._origin = 0  # media time of the segmenter's sample 0
         self._fed = 0  # samples fed since the origin
         self._segments: list[Segment] = []  # cut, not yet handed out
@@ -95,7 +96,12 @@ class Session:
         self._queue(self._segmenter.feed(pcm, edges, judged))
 
     def close(self) -> None:
-        """No more audio comes (or none before a gap). What was heard becomes work."""
+        """No more audio comes. What was heard becomes work; closing again does nothing."""
+        if not self._closed:
+            self._end()
+        self._closed = True
+
+    def _end(self) -> None:
         if self._gate:
             edges = self._gate.close()
         else:
@@ -108,7 +114,8 @@ class Session:
 
         It is for the source to say why: a gap is no event of the session.
         """
-        self.close()
+        assert not self._closed, "audio after the end"
+        self._end()
         start = self._origin + self._fed
         assert to >= start, "time went back"
         if self._gate and self.config.vad:

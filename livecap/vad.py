@@ -67,6 +67,8 @@ class Silero:
 
         n is arbitrary; a frame's probability comes with its last sample.
         """
+        if not states:
+            return []
         framed = [_frames(state, samples) for state, samples in zip(states, pcm, strict=True)]
         counts = [len(frames) for frames, _ in framed]
         features = torch.split_with_sizes(
@@ -157,8 +159,8 @@ class Edge:
 class Gate:
     """Probabilities -> edges, with hysteresis: Silero's own offline rules, one frame at a time.
 
-    Speech starts with a frame above the threshold, and has stopped when no frame was above the
-    lower threshold for `min_silence`. A stretch shorter than `min_speech` is no speech.
+    Speech starts with a frame above the threshold. It stops with a frame below the lower threshold,
+    unless one above the upper threshold comes within `min_silence`. A stretch shorter than `min_speech` is no speech.
     """
 
     def __init__(self, config: VadConfig, at: int = 0) -> None:

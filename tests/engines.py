@@ -1,7 +1,8 @@
 """Towers, decoders and engines for tests, made from Hugging Face models, and how to drive them."""
 
 import struct
-from collections.abc import Iterable, Sequence as Tokens
+from collections.abc import Iterable
+from collections.abc import Sequence as Tokens
 from importlib.resources import files
 from typing import Any, cast
 
@@ -9,8 +10,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from livecap.checkpoints import WhisperCheckpoint, find_embedded, load_whisper
+from livecap.checkpoints import (
+    WhisperCheckpoint,
+    WhisperDims,
+    find_embedded,
+    load_whisper,
+    whisper_shapes,
+)
+from livecap.config import Precision
 from livecap.engine.engine import Engine
+from livecap.engine.layers import choose
 from livecap.engine.pages import Pages
 from livecap.engine.scheduler import Batch, Memory, Request, Sequence
 from livecap.engine.whisper_decoder import Room, WhisperDecoder
@@ -29,18 +38,51 @@ def tower_of(model: Any, make: MakeLinear = FP32) -> Tower:
 
 
 def decoder_of(
-    model: Any, *, make: MakeLinear = FP32, sequences: int = 8, memories: int = 4
+    model: Any, *, precision: Precision = "fp32", sequences: int = 8, memories: int = 4
 ) -> WhisperDecoder:
-    """The decoder of a transformers model, in float32 but for what `make` does."""
+    """The decoder of a transformers model."""
+    precisions = choose(precision, CPU)
     return WhisperDecoder(
         model.state_dict(),
         heads=model.config.decoder_attention_heads,
         room=Room(sequences, memories),
-        make=make,
+        make=precisions.make_decoder_linear(),
+        make_wide=dense(precisions.decoder),
+        dtype=precisions.decoder,
+        device=CPU,
+    )
+
+
+def toy_decoder(
+    *, sequences: int = 4, memories: int = 3, vocab: int = 120, positions: int = 100
+) -> WhisperDecoder:
+    """A random Whisper decoder with so few tokens that a test can run it thousands of times.
+
+    Position embeddings are large and the head is not the embedding, so that it doesn't say one
+    token again and again.
+    """
+    dims = WhisperDims(80, 32, 1, 2, 2, 2, 64, 64, vocab, text_positions=positions)
+    generator = torch.Generator().manual_seed(1)
+    shapes = whisper_shapes(dims) | {"proj_out.weight": (vocab, 32)}
+    tensors = {
+        name: torch.randn(shape, generator=generator) * (0.3 if len(shape) > 1 else 0.1)
+        + ("norm.weight" in name)
+        for name, shape in shapes.items()
+    }
+    return WhisperDecoder(
+        tensors,
+        heads=2,
+        room=Room(sequences, memories),
+        make=FP32,
         make_wide=FP32,
         dtype=torch.float32,
         device=CPU,
     )
+
+
+def toy_rows(length: int, seed: int) -> Tensor:
+    """Encoder rows for the toy decoder [length, 32]."""
+    return torch.randn(length, 32, generator=torch.Generator().manual_seed(seed)) * 2
 
 
 def embedded() -> WhisperCheckpoint:
