@@ -160,7 +160,8 @@ class Gate:
     """Probabilities -> edges, with hysteresis: Silero's own offline rules, one frame at a time.
 
     Speech starts with a frame above the threshold. It stops with a frame below the lower threshold,
-    unless one above the upper threshold comes within `min_silence`. A stretch shorter than `min_speech` is no speech.
+    unless one above the upper threshold comes within `min_silence`. A stretch shorter than
+    `min_speech` is no speech.
     """
 
     def __init__(self, config: VadConfig, at: int = 0) -> None:

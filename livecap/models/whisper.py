@@ -18,7 +18,7 @@ from livecap.engine.scheduler import Sequence as Decoded
 from livecap.engine.whisper_decoder import Room, WhisperDecoder
 from livecap.errors import ConfigError
 from livecap.events import RATE
-from livecap.models.protocol import Ask, Listen, Recognition
+from livecap.models.protocol import Ask, Listen, Pcm, Recognition
 from livecap.models.whisper_fallback import Attempt, Fallback
 from livecap.models.whisper_text import Aligner, Parsed, Stretch, parse, untimed
 from livecap.work import Hypothesis, Passage, Work
@@ -119,7 +119,7 @@ class Whisper:
                 seed = work.number * 1009 + at // RATE
                 attempt = yield from self.fallback.decode(memory, language, config, context, seed)
                 parsed = self._parse(attempt, len(pcm), config)
-                found = self._passages(parsed, attempt, memory, language, config, len(pcm))
+                found = self._passages(parsed, attempt, memory, language, config, pcm)
             finally:
                 self.decoder.forget(memory)
             passages += [_shifted(passage, at) for passage in found]
@@ -164,7 +164,7 @@ class Whisper:
         memory: Memory,
         language: str,
         config: DecodeConfig,
-        samples: int,
+        pcm: Pcm,
     ) -> list[Passage]:
         if not config.words:
             return untimed(self.tokenizer, parsed.stretches, language, attempt.scores)
@@ -173,7 +173,7 @@ class Whisper:
             parsed.stretches,
             memory,
             start=start,
-            samples=samples,
+            pcm=pcm,
             language=language,
             scores=attempt.scores,
         )

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from livecap.alignment import token_rows
 from livecap.engine.scheduler import Memory
@@ -16,7 +17,11 @@ from livecap.words import split_words
 from livecap.work import Passage
 from towers.whisper import SAMPLES_PER_ROW
 
+Pcm = NDArray[np.float32]
+
 LONGEST = 7 * 16_000 // 10  # samples: no median word takes longer than 0.7 s
+LOUD = 90  # percentile of a window's loudness that speech in it has
+QUIET = 0.15  # of that: below is a pause
 SENTENCE_END = ".。!！?？"
 
 
@@ -101,21 +106,24 @@ class Aligner:
         memory: Memory,
         *,
         start: Sequence[int],
-        samples: int,
+        pcm: Pcm,
         language: str | None,
         scores: Scores,
     ) -> list[Passage]:
         """Stretches of one window -> passages whose words have times inside the window.
 
-        `start` are the tokens of the prompt, without timestamps; `samples` the audio's length.
+        `start` are the tokens of the prompt, without timestamps; `pcm` is the window [sample].
         """
+        samples = len(pcm)
         text = [token for stretch in stretches for token in stretch.tokens]
         if not text:
             return []
         tokens = [*start, *text, self.tokenizer.specials.eot]
         attention, logits = self.decoder.align(tokens, memory, self.heads)
         rows = max(-(-samples // SAMPLES_PER_ROW), 1)
-        starts = token_rows(attention[:, len(start) : -1], rows)  # [text token + 1]
+        # A token is heard by the row that predicts it, the one before its own; the end token's
+        # row comes last and bounds the last word.
+        starts = token_rows(attention[:, len(start) - 1 : -1], rows)  # [text token + 2]
         chances = logits[len(start) - 1 : -2].softmax(-1)
         chances = chances.gather(1, torch.tensor(text, device=chances.device)[:, None])[:, 0]
         probabilities: list[float] = chances.tolist()
@@ -128,32 +136,50 @@ class Aligner:
                 mean = float(np.mean(probabilities[at:stop])) if ids else 0.0
                 words.append(Word(piece, bounds[at], bounds[stop], mean))
                 at = stop
-            passages.append(_timed(words, replace(scores, tokens=stretch.tokens), samples))
+            passages.append(_timed(words, replace(scores, tokens=stretch.tokens), pcm))
         return passages
 
 
-def _timed(words: list[Word], scores: Scores, samples: int) -> Passage:
-    """Aligned words of one stretch -> its passage, with over-long words cut short.
+def _timed(words: list[Word], scores: Scores, pcm: Pcm) -> Passage:
+    """Aligned words of one stretch -> its passage, without the pauses inside over-long words.
 
-    The path gives a pause to the word before it (or after it, at a sentence's start); a word
-    longer than twice the median is trimmed on the side of the pause.
+    The path gives a pause to the word before or after it, so a word that takes more than twice the
+    median loses its quiet ends; openai-whisper cuts such words by length alone.
     """
     lengths = sorted(filter(None, ((word.end or 0) - (word.start or 0) for word in words)))
-    median = min(lengths[len(lengths) // 2], LONGEST) if lengths else LONGEST
+    most = 2 * (min(lengths[len(lengths) // 2], LONGEST) if lengths else LONGEST)
     trimmed: list[Word] = []
     for place, word in enumerate(words):
         assert word.start is not None
         assert word.end is not None
         start, end = word.start, word.end
-        if end - start > 2 * median:
+        if end - start > most:
+            start, end = _voiced(pcm, start, end)
+        if end - start > most:
             opens = place == 0 or words[place - 1].text.rstrip()[-1:] in SENTENCE_END
-            if opens and place + 1 < len(words):
-                start = end - 2 * median
-            else:
-                end = start + 2 * median
-        end = max(end, min(start + SAMPLES_PER_ROW, samples))  # every word takes some time
+            start, end = (
+                (end - most, end) if opens and place + 1 < len(words) else (start, start + most)
+            )
+        end = max(end, min(start + SAMPLES_PER_ROW, len(pcm)))  # every word takes some time
         trimmed.append(replace(word, start=start, end=end))
     first, last = trimmed[0].start, trimmed[-1].end
     assert first is not None
     assert last is not None
     return Passage(first, max(last, first + 1), tuple(trimmed), scores)
+
+
+def _voiced(pcm: Pcm, start: int, end: int) -> tuple[int, int]:
+    """Samples [start, end) -> the same without its quiet ends."""
+    rows = _loudness(pcm[start:end])
+    loud = np.flatnonzero(rows > QUIET * np.percentile(_loudness(pcm), LOUD))
+    if not len(loud):
+        return start, end
+    first, last = int(loud[0]), int(loud[-1]) + 1
+    return start + first * SAMPLES_PER_ROW, min(start + last * SAMPLES_PER_ROW, end)
+
+
+def _loudness(pcm: Pcm) -> NDArray[np.float32]:
+    """Samples -> root mean square of each whole row of 20 ms."""
+    rows = pcm[: len(pcm) // SAMPLES_PER_ROW * SAMPLES_PER_ROW].reshape(-1, SAMPLES_PER_ROW)
+    level: NDArray[np.float32] = np.sqrt(np.square(rows).mean(1))
+    return level

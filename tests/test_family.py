@@ -1,0 +1,202 @@
+"""Whisper as a whole: the same text from every layout, batch and feed; words in time."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from tiny_models import save_huggingface
+from transformers import WhisperConfig, WhisperForConditionalGeneration
+from transformers.models.whisper.generation_whisper import (
+    _dynamic_time_warping,
+    _median_filter,
+)
+
+from livecap.alignment import attention_matrix, median_filter, path, token_rows
+from livecap.audio import Reader
+from livecap.checkpoints import Checkpoint, load_whisper, resolve
+from livecap.config import DecodeConfig, ModelConfig
+from livecap.events import RATE, Word
+from livecap.models.load import Loaded, load_model
+from livecap.recognizer import Recognizer
+from livecap.segments import Piece, Segment
+from livecap.work import Hypothesis, Work
+
+SPEECH = Path(__file__).parent / "audio" / "jfk.flac"
+TEXT = "ask not what your country can do for you ask what you can do for your country."
+
+
+@pytest.fixture(scope="module")
+def fp32() -> Loaded:
+    return load_model(resolve("tiny.en"), ModelConfig(precision="fp32"))
+
+
+@pytest.fixture(scope="module")
+def pcm() -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
+    with Reader(SPEECH) as reader:
+        return np.concatenate([block.pcm[0] for block in reader])
+
+
+def recognise(
+    loaded: Loaded,
+    clips: list["np.ndarray[tuple[int, ...], np.dtype[np.float32]]"],
+    config: DecodeConfig,
+    *,
+    most: int = 16,
+) -> list[Hypothesis]:
+    """Clips -> hypotheses in order, `most` at once."""
+    recognizer: Recognizer[int] = Recognizer(loaded.model, config, most=most)
+    works: Iterator[Work] = (
+        Work(number, Segment(clip, (Piece(0, 0, len(clip)),)), "en")
+        for number, clip in enumerate(clips)
+    )
+    found: dict[int, Hypothesis] = {}
+    left = len(clips)
+    while left:
+        while recognizer.room and (work := next(works, None)):
+            recognizer.submit(work.number, work)
+        for key, hypothesis in recognizer.step():
+            found[key] = hypothesis
+            left -= 1
+    memory = loaded.model.decoder.memory
+    assert memory
+    assert memory.available == memory.count, "pages leaked"
+    return [found[number] for number in sorted(found)]
+
+
+def text(hypothesis: Hypothesis) -> str:
+    return "".join(word.text for passage in hypothesis.passages for word in passage.words)
+
+
+def words(hypothesis: Hypothesis) -> list[Word]:
+    return [word for passage in hypothesis.passages for word in passage.words]
+
+
+def test_both_layouts_of_one_model_say_the_same(
+    tmp_path: Path, fp32: Loaded, pcm: "np.ndarray[tuple[int, ...], np.dtype[np.float32]]"
+) -> None:
+    embedded = resolve("tiny.en")
+    read = load_whisper(embedded)
+    dims = read.dims
+    config = WhisperConfig(
+        vocab_size=dims.vocab,
+        num_mel_bins=dims.mels,
+        d_model=dims.width,
+        encoder_layers=dims.encoder_layers,
+        decoder_layers=dims.decoder_layers,
+        encoder_attention_heads=dims.encoder_heads,
+        decoder_attention_heads=dims.decoder_heads,
+        encoder_ffn_dim=dims.encoder_hidden,
+        decoder_ffn_dim=dims.decoder_hidden,
+    )
+    model = WhisperForConditionalGeneration(config)
+    model.load_state_dict(
+        {name: tensor.float() for name, tensor in read.tensors.items()}, strict=False
+    )
+    model.tie_weights()
+    save_huggingface(model, tmp_path, dtype=torch.float32, shard=50_000_000)
+    (tmp_path / "tokenizer.json").write_bytes((embedded.folder / "tokenizer.json").read_bytes())
+    copy = load_model(
+        Checkpoint("copy", tmp_path, "huggingface", "whisper"), ModelConfig(precision="fp32")
+    )
+    (ours,) = recognise(copy, [pcm], DecodeConfig(words=True))
+    (theirs,) = recognise(fp32, [pcm], DecodeConfig(words=True))
+    assert text(ours) == text(theirs)
+    assert TEXT in text(ours)
+    assert [(word.start, word.end) for word in words(ours)] == [
+        (word.start, word.end) for word in words(theirs)
+    ]
+
+
+def test_a_batch_says_what_each_says_alone(
+    fp32: Loaded, pcm: "np.ndarray[tuple[int, ...], np.dtype[np.float32]]"
+) -> None:
+    clips = [pcm, pcm[: 5 * RATE], pcm[3 * RATE :], pcm[RATE : 9 * RATE], np.tile(pcm, 2)]
+    together = recognise(fp32, clips, DecodeConfig(words=True))
+    alone = recognise(fp32, clips, DecodeConfig(words=True), most=1)
+    for batched, single in zip(together, alone, strict=True):
+        assert text(batched) == text(single)
+        assert [(w.start, w.end) for w in words(batched)] == [
+            (w.start, w.end) for w in words(single)
+        ]
+
+
+@pytest.mark.parametrize("precision", ["auto", "bf16", "int8"])
+def test_every_precision_says_the_same(
+    precision: str, fp32: Loaded, pcm: "np.ndarray[tuple[int, ...], np.dtype[np.float32]]"
+) -> None:
+    loaded = load_model(resolve("tiny.en"), ModelConfig(precision=precision))  # type: ignore[arg-type]
+    (ours,) = recognise(loaded, [pcm], DecodeConfig())
+    (exact,) = recognise(fp32, [pcm], DecodeConfig())
+    assert text(ours) == text(exact)
+
+
+def test_words_are_in_time(
+    fp32: Loaded, pcm: "np.ndarray[tuple[int, ...], np.dtype[np.float32]]"
+) -> None:
+    (hypothesis,) = recognise(fp32, [pcm], DecodeConfig(words=True))
+    found = words(hypothesis)
+    times = [time for word in found for time in (word.start, word.end)]
+    assert None not in times
+    assert times == sorted(times, key=lambda time: time or 0)
+    assert all(0 <= (time or 0) <= len(pcm) for time in times)
+    # By ear: "Americans" ends at 2.2 s, "country" of the first half is from 6.3 to 6.8 s.
+    at = {word.text.strip(): word for word in found}
+    assert at["Americans"].end == pytest.approx(2.25 * RATE, abs=0.3 * RATE)
+    ask = next(word for word in found if word.text.strip() == "ask")
+    assert ask.start == pytest.approx(3.3 * RATE, abs=0.3 * RATE), "the pause is not its own"
+    country = next(word for word in found if word.text.strip() == "country")
+    assert country.start == pytest.approx(6.4 * RATE, abs=0.4 * RATE)
+
+
+@pytest.mark.parametrize("config", [DecodeConfig(no_timestamps=True), DecodeConfig(temperature=0)])
+def test_other_ways_to_decode(
+    config: DecodeConfig,
+    fp32: Loaded,
+    pcm: "np.ndarray[tuple[int, ...], np.dtype[np.float32]]",
+) -> None:
+    (hypothesis,) = recognise(fp32, [pcm], config)
+    assert TEXT.rstrip(".") in text(hypothesis).replace(",", "")
+
+
+def test_prompt_and_hotwords_steer_but_do_not_appear(
+    fp32: Loaded, pcm: "np.ndarray[tuple[int, ...], np.dtype[np.float32]]"
+) -> None:
+    config = DecodeConfig(prompt="A speech, in 1961.", hotwords="Kennedy, inaugural")
+    (hypothesis,) = recognise(fp32, [pcm], config)
+    assert "country" in text(hypothesis)
+    assert "1961" not in text(hypothesis)
+    assert "Kennedy" not in text(hypothesis)
+
+
+def test_sampling_repeats_itself(
+    fp32: Loaded, pcm: "np.ndarray[tuple[int, ...], np.dtype[np.float32]]"
+) -> None:
+    hot = DecodeConfig(temperature=0.8)
+    first, second = (recognise(fp32, [pcm, pcm[: 6 * RATE]], hot, most=most) for most in (1, 2))
+    assert [text(one) for one in first] == [text(two) for two in second]
+
+
+def test_alignment_steps_equal_transformers() -> None:
+    generator = torch.Generator().manual_seed(3)
+    scores = torch.randn(4, 20, 130, generator=generator) * 3
+    weights = scores.softmax(-1)
+    std, mean = torch.std_mean(weights, dim=-2, keepdim=True, unbiased=False)
+    smooth = _median_filter(((weights - mean) / std)[None], 7)[0]
+    assert torch.equal(median_filter((weights - mean) / std), smooth)
+    matrix = attention_matrix(scores)
+    assert torch.allclose(matrix, smooth.mean(0), atol=1e-6)
+    cost = -matrix.double().numpy()
+    theirs = _dynamic_time_warping(cost)
+    for ours, their in zip(path(cost), theirs, strict=True):
+        assert np.array_equal(ours, their)
+    jumps = np.pad(np.diff(theirs[0]), (1, 0), constant_values=1).astype(bool)
+    assert np.array_equal(token_rows(scores, 130)[:-1], theirs[1][jumps])
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (1, 9), (9, 1), (3, 3), (40, 7), (7, 40)])
+def test_paths_of_every_shape_equal_transformers(shape: tuple[int, int]) -> None:
+    cost = np.random.default_rng(sum(shape)).normal(size=shape)
+    for ours, theirs in zip(path(cost), _dynamic_time_warping(cost), strict=True):
+        assert np.array_equal(ours, theirs)
