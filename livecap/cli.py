@@ -173,7 +173,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         status = app(typed, result_action="return_value", exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        status = _complain(f"{error}\nTry: livecap --help", USAGE)
+        status = _complain(f"{error} Try: livecap --help", USAGE)
     except LivecapError as error:
         status = _complain(str(error), USAGE if isinstance(error, ConfigError) else FAILED)
     except BrokenPipeError:
@@ -199,5 +199,7 @@ def _spelt_out(words: Sequence[str]) -> list[str]:
 
 
 def _complain(text: str, status: int) -> int:
-    print(f"livecap: {text}", file=sys.stderr)
+    from livecap.frontends.messages import report
+
+    report(f"livecap: {text}")
     return status

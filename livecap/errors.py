@@ -26,7 +26,7 @@ class LivecapError(Exception):
         self.remedy = remedy
 
     def __str__(self) -> str:
-        return f"{self.args[0]}. {self.remedy}"
+        return f"{self.args[0]}. {self.remedy}".rstrip(".") + "."
 
 
 class ConfigError(LivecapError):

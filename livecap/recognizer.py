@@ -1,5 +1,7 @@
 """Work in, hypotheses out: many recognitions at once, their questions answered in batches."""
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -8,6 +10,8 @@ from livecap.engine.engine import Engine
 from livecap.engine.scheduler import Memory, Request, Sequence
 from livecap.models.protocol import Ask, Listen, Model, Recognition
 from livecap.work import Hypothesis, Work
+
+PATIENCE = 2.5  # seconds; a batch of windows of a tiny model takes about two on two cores
 
 Key = TypeVar("Key")  # whatever the caller knows a piece of work by
 
@@ -23,7 +27,14 @@ class Job(Generic[Key]):
 class Recognizer(Generic[Key]):
     """Drives a model."""
 
-    def __init__(self, model: Model, config: DecodeConfig, *, most: int) -> None:
+    def __init__(
+        self,
+        model: Model,
+        config: DecodeConfig,
+        *,
+        most: int,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         model.check(config)
         self.model = model
         self.config = config
@@ -32,6 +43,9 @@ class Recognizer(Generic[Key]):
         self._listening: list[tuple[Listen, Job[Key]]] = []
         self._decoding: dict[Request, Job[Key]] = {}
         self._done: list[tuple[Key, Hypothesis]] = []
+        self._clock = clock
+        self._patience = PATIENCE  # seconds of encoding before the next decoding
+        self._most_left = most  # still being decoded when encoding goes on
 
     @property
     def room(self) -> int:
@@ -51,18 +65,33 @@ class Recognizer(Generic[Key]):
 
     def step(self) -> list[tuple[Key, Hypothesis]]:
         """Encode what waits, decode one step for all; return what is finished."""
-        if self._listening:
-            memories = self.model.hear([ask for ask, _ in self._listening])
-            answered, self._listening = (
-                self._listening[: len(memories)],
-                self._listening[len(memories) :],
-            )
-            for memory, (_, job) in zip(memories, answered, strict=True):
-                self._go_on(job, memory)
+        self._hear()
         for sequence in self.engine.step():
             self._go_on(self._decoding.pop(sequence.request), sequence)
         done, self._done = self._done, []
         return done
+
+    def _hear(self) -> None:
+        """Encode what waits, but not so much that the first texts are long in coming.
+
+        Decoding is fastest in large batches, and what is encoded first waits for the others. So
+        the first batch gets PATIENCE seconds of encoding and each one after it twice as long; the
+        next starts when half of it has been decoded.
+        """
+        if not self._listening or len(self._decoding) > self._most_left:
+            return
+        begun = self._clock()
+        while self._listening and self._clock() - begun < self._patience:
+            memories = self.model.hear([self._listening[0][0]])
+            if not memories:
+                break  # no room; some will be freed
+            _, job = self._listening.pop(0)
+            self._go_on(job, memories[0])
+        if self._listening:
+            self._patience *= 2
+            self._most_left = len(self._decoding) // 2
+        else:
+            self._most_left = self.most
 
     def abandon(self) -> None:
         """Drop everything under way; its pages are free after that."""

@@ -63,12 +63,17 @@ def loop_start(items: Sequence[Hashable]) -> int | None:
     least: so people may say "no" 19 times, a chant of two tokens 9 times and a sentence of 12
     tokens twice. A started last copy counts for its length. Of several periods the shortest wins.
     """
+    period = loop_period(items)
+    return None if period is None else _first_copy(items, period) + period
+
+
+def loop_period(items: Sequence[Hashable]) -> int | None:
+    """Tokens or words -> the length of the block that they end in copies of, as in `loop_start`."""
     for period in range(1, min(LONGEST_PERIOD, len(items) // COPIES_OF_LONG) + 1):
-        start = _first_copy(items, period)
-        length = len(items) - start
+        length = len(items) - _first_copy(items, period)
         copies = COPIES_OF_SHORT if period <= SHORT_PERIOD else COPIES_OF_LONG
         if length >= max(SHORTEST_LOOP, copies * period):
-            return start + period
+            return period
     return None
 
 

@@ -90,7 +90,7 @@ class Silero:
         """Frames with context [frame, 576] -> [frame, HIDDEN]."""
         padded = F.pad(frames[:, None], (0, 64), mode="reflect")[:, 0]
         windows = padded.unfold(1, 256, 128).reshape(-1, 256)  # [frame * 4, 256]
-        real, imaginary = (windows @ self.basis).view(len(frames), 4, -1).chunk(2, -1)
+        real, imaginary = (windows @ self.basis).view(len(frames), 4, 258).chunk(2, -1)
         x = (real.square() + imaginary.square()).sqrt().mT  # [frame, 129, 4]
         for (weight, bias), stride in zip(self.convolutions, (1, 2, 2, 1), strict=True):
             x = F.conv1d(x, weight, bias, stride=stride, padding=1).relu()

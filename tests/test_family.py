@@ -19,6 +19,7 @@ from livecap.checkpoints import Checkpoint, load_whisper, resolve
 from livecap.config import DecodeConfig, ModelConfig
 from livecap.events import RATE, Word
 from livecap.models.load import Loaded, load_model
+from livecap.models.whisper_fallback import Runaway
 from livecap.recognizer import Recognizer
 from livecap.segments import Piece, Segment
 from livecap.work import Hypothesis, Work
@@ -200,3 +201,47 @@ def test_paths_of_every_shape_equal_transformers(shape: tuple[int, int]) -> None
     cost = np.random.default_rng(sum(shape)).normal(size=shape)
     for ours, theirs in zip(path(cost), _dynamic_time_warping(cost), strict=True):
         assert np.array_equal(ours, theirs)
+
+
+def test_what_is_really_said_again_is_written_again(
+    fp32: Loaded, pcm: "np.ndarray[tuple[int, ...], np.dtype[np.float32]]"
+) -> None:
+    pause = np.zeros(RATE // 2, np.float32)
+    clip = np.concatenate([pcm, pause, pcm, pause, pcm[: 5 * RATE]])
+    (hypothesis,) = recognise(fp32, [clip], DecodeConfig())
+    assert text(hypothesis).count("fellow Americans") == 3
+    assert hypothesis.reason is None
+
+
+def test_a_loop_is_told_from_a_repetition() -> None:
+    begin = 1000
+    sentence = list(range(12))
+    said = Runaway(begin, spoken=140)
+    with_times = [token for copy in range(4) for token in (begin + copy, *sentence, begin + copy)]
+    assert said.repeats(with_times), "times between do not hide it"
+    assert said.could_be_said(with_times)
+    assert not said(with_times)
+    assert Runaway(begin, spoken=20)(with_times), "too much for so little audio"
+    assert said([7, 8, 9] * 8), "a few words again and again are a loop"
+    assert not said(list(range(60)))
+
+
+def test_the_first_texts_do_not_wait_for_all_audio_to_be_encoded(
+    fp32: Loaded, pcm: "np.ndarray[tuple[int, ...], np.dtype[np.float32]]"
+) -> None:
+    ticks = iter(range(10_000))  # every look at the clock is a second later
+    recognizer: Recognizer[int] = Recognizer(
+        fp32.model, DecodeConfig(), most=8, clock=lambda: float(next(ticks))
+    )
+    for number in range(8):
+        clip = pcm[: 5 * RATE]
+        recognizer.submit(number, Work(number, Segment(clip, (Piece(0, 0, len(clip)),)), "en"))
+    recognizer.step()
+    memory = fp32.model.decoder.memory
+    assert memory
+    assert 0 < memory.count - memory.available < 8 * memory.needed(300), "not all at once"
+    found = []
+    while len(found) < 8:
+        found += recognizer.step()
+    assert sorted(key for key, _ in found) == list(range(8))
+    assert memory.available == memory.count

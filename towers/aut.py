@@ -7,7 +7,6 @@ the open window is run again. Source: Qwen3-ASR technical report, and transforme
 whose results these are.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from towers.layers import Linear, MakeLinear, Norm, Weights, attend
+from towers.layers import MakeLinear, attend
+from towers.qwen import BINS, Parts, sinusoids
 
 CHUNK = 100  # mel frames in a chunk: 1 s
 CHUNK_ROWS = 13  # rows of a whole chunk
@@ -40,48 +40,10 @@ class Rows:
     block_ids: tuple[int, ...]  # number of the window of each stable row
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """One pre-norm transformer block over packed windows."""
-
-    attention_norm: Norm
-    qkv: Linear
-    out: Linear
-    feed_norm: Norm
-    widen: Linear
-    narrow: Linear
-    heads: int
-
-    @staticmethod
-    def load(weights: Weights, heads: int) -> "Layer":
-        """The block under `layers.N.`."""
-        attention = weights.at("self_attn")
-        return Layer(
-            weights.norm("self_attn_layer_norm"),
-            attention.linear("q_proj", "k_proj", "v_proj"),
-            attention.linear("out_proj"),
-            weights.norm("final_layer_norm"),
-            weights.linear("fc1"),
-            weights.linear("fc2"),
-            heads,
-        )
-
-    def __call__(self, x: Tensor, lengths: Sequence[int]) -> Tensor:
-        """Float32 rows [row, width] of windows with these lengths -> the same after the block."""
-        qkv = self.qkv(self.attention_norm(x)).view(len(x), 3, self.heads, -1)
-        heard = []
-        for window in torch.split_with_sizes(qkv, list(lengths)):
-            query, key, value = window.permute(1, 2, 0, 3)[:, None]  # [1, head, row, dim] each
-            heard.append(attend(query, key, value)[0].transpose(0, 1).flatten(1))
-        x = x + self.out(torch.cat(heard))
-        return x + self.narrow(F.gelu(self.widen(self.feed_norm(x))))
-
-
 class Tower:
     """The encoder with its projector. State in, state out; many streams in one packed pass.
 
-    `tensors` are named as in the official audio tower (`conv2d1.weight`, `layers.0.fc1.weight`,
-    `ln_post.weight`, `proj1.weight`, ...), without prefix. `window` is in chunks.
+    `tensors` are named as in `qwen.py`; `window` is in chunks.
     """
 
     def __init__(
@@ -93,27 +55,13 @@ class Tower:
         dtype: torch.dtype = torch.float32,
         window: int = WINDOW,
     ) -> None:
-        weights = Weights(tensors, "", make)
+        self.parts = Parts(tensors, heads=heads, make=make, dtype=dtype)
         self.window = window
-        self.dtype = dtype  # of the convolutions
-        self.convolutions = [
-            (
-                weights.tensor(f"conv2d{n}.weight").to(dtype),
-                weights.tensor(f"conv2d{n}.bias").to(dtype),
-            )
-            for n in (1, 2, 3)
-        ]
-        self.embed = weights.linear("conv_out")
-        names = {name.split(".")[1] for name in tensors if name.startswith("layers.")}
-        self.layers = [Layer.load(weights.at(f"layers.{n}"), heads) for n in range(len(names))]
-        self.norm = weights.norm("ln_post")
-        self.projector = (weights.linear("proj1"), weights.linear("proj2"))
-        self.width = len(weights.tensor("ln_post.weight"))
-        self.positions = sinusoids(CHUNK_ROWS, self.width)  # [13, width]
+        self.positions = sinusoids(0, CHUNK_ROWS, self.parts.width)  # [13, width]
 
-    def open(self, bins: int = 128) -> AutState:
+    def open(self) -> AutState:
         """The state of a stream that has heard nothing."""
-        return AutState(torch.zeros(bins, 0), torch.zeros(0, self.width), 0)
+        return AutState(torch.zeros(BINS, 0), torch.zeros(0, self.parts.width), 0)
 
     @torch.inference_mode()
     def encode(
@@ -154,19 +102,16 @@ class Tower:
         return results
 
     def _none(self) -> Tensor:
-        return self.projector[1](self.projector[0](torch.zeros(0, self.width))).float()
+        return self.parts.project(torch.zeros(0, self.parts.width))
 
     def _convolve(self, mels: Sequence[Tensor]) -> list[Tensor]:
         """Mels [bins, frame] -> convolved rows [row, width] of each, its last chunk padded."""
         chunks = [F.pad(mel, (0, -mel.shape[1] % CHUNK)) for mel in mels]
         counts = [chunk.shape[1] // CHUNK for chunk in chunks]
         if not sum(counts):
-            return [torch.zeros(0, self.width) for _ in mels]
+            return [torch.zeros(0, self.parts.width) for _ in mels]
         x = torch.cat([chunk.view(len(chunk), -1, CHUNK).transpose(0, 1) for chunk in chunks])
-        x = x[:, None].to(self.dtype)  # [chunk, 1, bins, CHUNK]
-        for weight, bias in self.convolutions:
-            x = F.gelu(F.conv2d(x, weight, bias, stride=2, padding=1))
-        rows = self.embed(x.permute(0, 3, 1, 2).flatten(2)).float() + self.positions
+        rows = self.parts.stem(x) + self.positions
         return [
             part.flatten(0, 1)[: rows_of(mel.shape[1])]
             for part, mel in zip(torch.split_with_sizes(rows, counts), mels, strict=True)
@@ -178,11 +123,13 @@ class Tower:
             return []
         lengths = [len(window) for window in windows]
         x = torch.cat(list(windows))
-        for layer in self.layers:
-            x = layer(x, lengths)
-        first, second = self.projector
-        projected = second(F.gelu(first(self.norm(x)))).float()
-        return list(torch.split_with_sizes(projected, lengths))
+        for layer in self.parts.layers:
+            heard = []
+            for window in torch.split_with_sizes(layer.project(x), lengths):
+                query, key, value = window.permute(1, 2, 0, 3)[:, None]  # [1, head, row, dim]
+                heard.append(attend(query, key, value)[0].transpose(0, 1).flatten(1))
+            x = layer.merge(x, torch.cat(heard))
+        return list(torch.split_with_sizes(self.parts.project(x), lengths))
 
 
 def _split(rows: Tensor, size: int) -> list[Tensor]:
@@ -193,11 +140,3 @@ def _split(rows: Tensor, size: int) -> list[Tensor]:
 def rows_of(frames: int) -> int:
     """Mel frames of a clip -> its rows: 13 a whole chunk, and one for every started 8 frames."""
     return frames // CHUNK * CHUNK_ROWS + -(-(frames % CHUNK) // 8)
-
-
-def sinusoids(length: int, width: int) -> Tensor:
-    """Positions 0 to length - 1 -> [length, width]: sines, then cosines."""
-    step = math.log(10_000) / (width // 2 - 1)
-    scales = torch.exp(-step * torch.arange(width // 2))
-    angles = torch.arange(length)[:, None] * scales
-    return torch.cat([angles.sin(), angles.cos()], 1)

@@ -15,14 +15,15 @@ from livecap.cues import preset
 from livecap.errors import LivecapError, OutputError
 from livecap.events import RATE, Event, Language, Unrecognised
 from livecap.frontends.file import FileRun, Progress
-from livecap.frontends.progress import Display, clock, open_display, report
+from livecap.frontends.messages import report
+from livecap.frontends.progress import Display, clock, open_display
 from livecap.frontends.pump import Pump, ReadConfig
 from livecap.sinks import Options, Source, Writer, is_complete, open_writer, plan
 from livecap.sinks.lines import record, strict_json
 
 TIMED = frozenset({"srt", "vtt"})  # formats whose cues need the times of words
 
-DONE, FAILED, STOPPED = 0, 1, 130  # exit statuses; 130 as a shell says of Ctrl-C
+DONE, FAILED, SIGNALLED = 0, 1, 128  # exit statuses; a signal adds its number, as in shells
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +120,7 @@ class _Batch:
                 else:
                     self._event(*item)
             if stopped:
-                return STOPPED
+                return SIGNALLED + stopped[0]
         return FAILED if self.failed else DONE
 
     def _load(self) -> FileRun:
@@ -180,7 +181,8 @@ class _Batch:
             failure = failure or error
         if failure:
             self.failed += 1
-            report(f"livecap: {path}: {failure}")
+            told = str(failure)
+            report(f"livecap: {told if told.startswith(path) else f'{path}: {told}'}")
         elif progress.discarded is not None:
             self._summarise(progress)
         if self.config.output.json_lines:
@@ -239,7 +241,7 @@ def _stopping(run: FileRun) -> Iterator[list[int]]:
 
     def stop(number: int, frame: FrameType | None) -> None:
         if caught:
-            os._exit(STOPPED)
+            os._exit(SIGNALLED + number)
         caught.append(number)
         run.stop()
         report("livecap: finishing what was heard; once more to leave at once")

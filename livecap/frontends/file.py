@@ -132,7 +132,7 @@ class FileRun:
         )
         if pump.is_live:
             config = replace(config, bridge=LIVE_BRIDGE)
-        labels = pump.reader.labels or (None,)
+        labels = pump.reader.labels if len(pump.reader.labels) > 1 else (None,)
         kind = Conditioned if self._decode.long_form == "sequential" else Session
         sessions = [kind(replace(config, speaker=label)) for label in labels]
         return _Open(pump, SourceStream(sessions, self._silero))

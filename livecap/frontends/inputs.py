@@ -23,22 +23,34 @@ def expand(typed: Sequence[str]) -> list[str]:
     What names no file is kept, and reported when it is opened, so that the others are captioned
     all the same. Where there are no others, folders and patterns raise AudioError at once.
     """
-    found: dict[str, None] = {}
+    found: dict[str, str] = {}  # by where it is: one file may be named in several ways
     empty: dict[str, AudioError] = {}
     for text in typed:
         try:
-            found |= dict.fromkeys(_one(text))
+            paths = list(_one(text))
         except AudioError as error:
+            paths = [text]
             empty[text] = error
-            found[text] = None
-    if empty and found.keys() == empty.keys():
+        for path in paths:
+            found.setdefault(_place(path), path)
+    if empty and set(found.values()) == empty.keys():
         raise next(iter(empty.values()))
-    return list(found)
+    return list(found.values())
+
+
+def _place(path: str) -> str:
+    """The same for all names of one directory entry; two links to one file are two files."""
+    if path == STDIN:
+        return path
+    folder, name = os.path.split(path)
+    return os.path.join(os.path.realpath(folder), name)
 
 
 def _one(text: str) -> Iterator[str]:
     if text == STDIN or os.path.isfile(text):
         yield text
+    elif os.path.isfile(text.rstrip(os.sep)):
+        yield text.rstrip(os.sep)
     elif os.path.isdir(text):
         yield from _folder(text)
     elif glob.has_magic(text) and not os.path.lexists(text):

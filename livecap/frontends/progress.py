@@ -6,6 +6,7 @@ from typing import Protocol
 
 from livecap.events import RATE
 from livecap.frontends.file import Progress
+from livecap.frontends.messages import printable, report
 
 EVERY = 10.0  # seconds between two lines where there is no terminal
 
@@ -28,12 +29,6 @@ def open_display(*, quiet: bool, files: int) -> Display:
     if quiet:
         return Quiet()
     return Bar(files) if sys.stderr.isatty() else Lines()
-
-
-def report(text: str) -> None:
-    """A line on standard error that can't fail, whatever characters it has."""
-    encoding = sys.stderr.encoding or "utf-8"
-    print(text.encode(encoding, "backslashreplace").decode(encoding), file=sys.stderr, flush=True)
 
 
 class Quiet:
@@ -102,7 +97,7 @@ class Bar:
                 self._rich.remove_task(self._tasks.pop(path))
             return
         if path not in self._tasks:
-            self._tasks[path] = self._rich.add_task(path, total=None, speed="")
+            self._tasks[path] = self._rich.add_task(printable(path), total=None, speed="")
         speed = sum(self._done.values()) / RATE / max(time.monotonic() - self._begun, 1e-3)
         self._rich.update(
             self._tasks[path],
@@ -112,7 +107,7 @@ class Bar:
         )
 
     def say(self, text: str) -> None:
-        self._rich.console.print(text, markup=False, highlight=False, soft_wrap=True)
+        self._rich.console.print(printable(text), markup=False, highlight=False, soft_wrap=True)
 
     def close(self) -> None:
         self._rich.stop()

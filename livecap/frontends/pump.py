@@ -5,12 +5,14 @@ import sys
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import BinaryIO
 
 from livecap.audio import Block, RawFormat, Reader
-from livecap.errors import LivecapError
+from livecap.errors import AudioError, LivecapError
 
+LEFT = 0.2  # seconds that a pipe which may never say more is waited for in the end
 AHEAD = 60  # blocks read before anyone takes them: about a minute of a file
 
 
@@ -28,7 +30,7 @@ class Pump:
 
     def __init__(self, path: str, config: ReadConfig) -> None:
         self.path = path
-        source: Path | BinaryIO = sys.stdin.buffer if path == "-" else Path(path)
+        source = _standard_input() if path == "-" else Path(path)
         name = "standard input" if path == "-" else path
         self.reader = Reader(
             source, track=config.track, split=config.split, raw=config.raw, name=name
@@ -58,18 +60,23 @@ class Pump:
     def close(self) -> None:
         """Stop reading and release the source."""
         self._stopped.set()
-        if not self.is_live:
-            self._thread.join()
+        self._thread.join(LEFT if self.is_live else None)
+        if not self._thread.is_alive():
             self.reader.close()
 
     def _read(self) -> None:
+        failure: LivecapError | None = AudioError(
+            "reading broke off", remedy="This is a fault in livecap; please report what is above"
+        )
         try:
             for block in self.reader:
                 if not self._put(block):
-                    return
+                    break
+            failure = None
         except LivecapError as error:
-            self.failure = error
+            failure = error
         finally:
+            self.failure = failure  # what nobody expected must not look like the end
             self._put(None)
 
     def _put(self, block: Block | None) -> bool:
@@ -80,6 +87,14 @@ class Pump:
                 continue
             return True
         return False
+
+
+def _standard_input() -> BinaryIO | RawIOBase:
+    """Standard input without its buffer: a thread that waits in that one holds its lock, and Python
+    aborts if it can't have the lock at the end of the process.
+    """
+    buffer = sys.stdin.buffer
+    return buffer.raw if isinstance(buffer, BufferedReader) else buffer
 
 
 Opener = Callable[[str], Pump]

@@ -117,7 +117,9 @@ class Whisper:
                 if language is None:
                     language, chance = yield from self._detect(memory)
                 seed = work.number * 1009 + at // RATE
-                attempt = yield from self.fallback.decode(memory, language, config, context, seed)
+                attempt = yield from self.fallback.decode(
+                    memory, language, config, context, seconds=len(pcm) / RATE, seed=seed
+                )
                 parsed = self._parse(attempt, len(pcm), config)
                 found = self._passages(parsed, attempt, memory, language, config, pcm)
             finally:

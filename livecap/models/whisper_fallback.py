@@ -16,12 +16,18 @@ from livecap.engine.scheduler import Memory, Request, Rule
 from livecap.engine.scheduler import Sequence as Decoded
 from livecap.events import Scores
 from livecap.models.protocol import Ask
-from livecap.text import compression_ratio, loop_start
+from livecap.text import SHORT_PERIOD, compression_ratio, loop_period, loop_start
 from livecap.tokens import Tokenizer
 
 REPETITIVE = 2.4  # compression ratio from which text counts as a loop
 UNLIKELY = -1.0  # mean log-probability below which text counts as wrong
 NO_SPEECH = 0.6  # probability of "no speech" from which unlikely text counts as none
+
+# People do say a sentence three times over. What sets that apart from a loop: it fits the time, the
+# model is sure of it without having been led there by a context, and it is more than a few words.
+LONG = SHORT_PERIOD + 1  # tokens of a block too long for `loop_period` to see
+SPOKEN = 5.0  # tokens a second, the most that fast speech has
+SURE = -0.4  # mean log-probability from which a repetition is believed
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +53,29 @@ class Attempt:
 
 
 @dataclass(frozen=True, slots=True)
+class Runaway:
+    """Whether a text repeats itself without end. Asked of all tokens sampled so far."""
+
+    begin: int  # the first timestamp; these differ from copy to copy
+    spoken: int  # text tokens that can be said in the window
+
+    def __call__(self, tokens: Sequence[int]) -> bool:
+        return self.repeats(tokens) and not self.could_be_said(tokens)
+
+    def repeats(self, tokens: Sequence[int]) -> bool:
+        """Whether the text ends in copies of one block."""
+        return loop_period(self._text(tokens)) is not None
+
+    def could_be_said(self, tokens: Sequence[int]) -> bool:
+        """Whether somebody may have repeated a sentence: it fits the time, and is one."""
+        text = self._text(tokens)
+        return len(text) <= self.spoken and (loop_period(text) or LONG) > SHORT_PERIOD
+
+    def _text(self, tokens: Sequence[int]) -> list[int]:
+        return [token for token in tokens if token < self.begin]
+
+
+@dataclass(frozen=True, slots=True)
 class Fallback:
     """Decodes windows of one model, at rising temperatures where need be."""
 
@@ -66,9 +95,14 @@ class Fallback:
         language: str,
         config: DecodeConfig,
         context: Sequence[int],
+        *,
+        seconds: float,
         seed: int,
     ) -> Generator[Ask, Any, Attempt]:
-        """Decode at rising temperatures until the text is believable; else the likeliest."""
+        """Decode `seconds` of audio at rising temperatures until the text is believable.
+
+        If it never is, the likeliest is taken.
+        """
         specials, half = self.tokenizer.specials, self.limit // 2
         start = self.tokenizer.prompt(language, task=config.task, timestamps=config.timestamps)
         attempts: list[Attempt] = []
@@ -76,10 +110,11 @@ class Fallback:
         tries = [(temperature, True) for temperature in config.temperatures]
         if context:
             tries.insert(1, (config.temperatures[0], False))
+        runaway = Runaway(specials.timestamp_begin, int(SPOKEN * seconds))
         for temperature, with_context in tries:
-            if attempts and attempts[-1].looped:
+            if not with_context or (attempts and attempts[-1].looped):
                 context = ()
-            before = [*self.given(config), *(context if with_context else ())][-(half - 1) :]
+            before = [*self.given(config), *context][-(half - 1) :]
             prompt = (*([specials.startofprev, *before] if before else []), *start)
             decoded: Decoded = yield Request(
                 prompt=prompt,
@@ -90,9 +125,9 @@ class Fallback:
                 seed=seed,
                 memory=memory,
                 watch=(len(prompt) - len(start), specials.nospeech),
-                halt=self._loops,
+                halt=runaway,
             )
-            attempts.append(self._judge(decoded))
+            attempts.append(self._judge(decoded, runaway, led=bool(before)))
             if not attempts[-1].is_bad:
                 return attempts[-1]
         believable = [attempt for attempt in attempts if not attempt.looped] or attempts
@@ -111,26 +146,24 @@ class Fallback:
         )
         return (*rules, grammar)
 
-    def _judge(self, decoded: Decoded) -> Attempt:
+    def _judge(self, decoded: Decoded, runaway: "Runaway", *, led: bool) -> Attempt:
         tokens = decoded.sampled
         text = self.tokenizer.decode(tokens)
         ratio = compression_ratio(text)
-        looped = decoded.status == "halted" or ratio > REPETITIVE
+        likely = sum(decoded.logprobs) / (len(decoded.logprobs) or 1)
+        looped = decoded.status == "halted" or ratio > REPETITIVE or runaway.repeats(tokens)
+        if looped and likely >= SURE and not led and runaway.could_be_said(tokens):
+            looped = False
         if looped:
             tokens = self._without_loop(tokens)
         scores = Scores(
             tokens=tuple(tokens),
             temperature=decoded.request.temperature,
-            average_logprob=sum(decoded.logprobs) / (len(decoded.logprobs) or 1),
+            average_logprob=likely,
             compression_ratio=ratio,
             no_speech_probability=decoded.watched or 0.0,
         )
         return Attempt(tuple(tokens), text, scores, looped, decoded.status == "limit")
-
-    def _loops(self, tokens: Sequence[int]) -> bool:
-        """Whether the text repeats itself; the times between may differ."""
-        begin = self.tokenizer.specials.timestamp_begin
-        return loop_start([token for token in tokens if token < begin]) is not None
 
     def _without_loop(self, tokens: list[int]) -> list[int]:
         """Tokens -> those before the repetition that they end in, times included."""

@@ -173,7 +173,11 @@ class OutputFile:
     def _open_first(self) -> FileIO:
         if self._wanted.is_dir():
             raise IsADirectoryError(errno.EISDIR, "it is a folder")
-        self._wanted.parent.mkdir(parents=True, exist_ok=True)
+        folder = self._wanted.parent
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise NotADirectoryError(errno.ENOTDIR, f"{folder} is no folder") from None
         sign = marker(self._wanted)
         marked = sign.exists()
         open_raw(sign, "w").close()

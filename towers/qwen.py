@@ -1,0 +1,107 @@
+"""What the two towers of Qwen3-ASR have in common: convolutions, transformer blocks, projector.
+
+Tensors are named as in the official audio tower (`conv2d1.weight`, `layers.0.fc1.weight`,
+`ln_post.weight`, `proj1.weight`, ...), without prefix.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional as F
+
+from towers.layers import Linear, MakeLinear, Norm, Weights
+
+BINS = 128  # mel bands
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """One pre-norm transformer block; what its rows attend to is the tower's business."""
+
+    attention_norm: Norm
+    qkv: Linear
+    out: Linear
+    feed_norm: Norm
+    widen: Linear
+    narrow: Linear
+    heads: int
+
+    @staticmethod
+    def load(weights: Weights, heads: int) -> "Layer":
+        """The block under `layers.N.`."""
+        attention = weights.at("self_attn")
+        return Layer(
+            weights.norm("self_attn_layer_norm"),
+            attention.linear("q_proj", "k_proj", "v_proj"),
+            attention.linear("out_proj"),
+            weights.norm("final_layer_norm"),
+            weights.linear("fc1"),
+            weights.linear("fc2"),
+            heads,
+        )
+
+    def project(self, x: Tensor) -> Tensor:
+        """Rows [row, width] -> queries, keys and values [row, 3, head, dim]."""
+        return self.qkv(self.attention_norm(x)).view(len(x), 3, self.heads, -1)
+
+    def merge(self, x: Tensor, heard: Tensor) -> Tensor:
+        """Rows and what they attended to, [row, width] each -> the rows after the block."""
+        x = x + self.out(heard)
+        return x + self.narrow(F.gelu(self.widen(self.feed_norm(x))))
+
+
+class Stem:
+    """Mel chunks, each alone -> convolved rows without positions: three halvings of time."""
+
+    def __init__(self, weights: Weights, dtype: torch.dtype) -> None:
+        self.dtype = dtype
+        self.convolutions = [
+            tuple(weights.tensor(f"conv2d{n}.{part}").to(dtype) for part in ("weight", "bias"))
+            for n in (1, 2, 3)
+        ]
+        self.embed = weights.linear("conv_out")
+
+    def __call__(self, chunks: Tensor) -> Tensor:
+        """Mel [chunk, bins, frame] -> float32 [chunk, frame / 8 rounded up, width]."""
+        x = chunks[:, None].to(self.dtype)
+        for weight, bias in self.convolutions:
+            x = F.gelu(F.conv2d(x, weight, bias, stride=2, padding=1))
+        return self.embed(x.permute(0, 3, 1, 2).flatten(2)).float()
+
+
+class Projector:
+    """Encoder rows -> rows as wide as the decoder's embeddings."""
+
+    def __init__(self, weights: Weights) -> None:
+        self.norm = weights.norm("ln_post")
+        self.first, self.second = weights.linear("proj1"), weights.linear("proj2")
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Rows [row, width] -> float32 [row, output]."""
+        return self.second(F.gelu(self.first(self.norm(x)))).float()
+
+
+class Parts:
+    """A checkpoint's tower, taken apart."""
+
+    def __init__(
+        self, tensors: Mapping[str, Tensor], *, heads: int, make: MakeLinear, dtype: torch.dtype
+    ) -> None:
+        weights = Weights(tensors, "", make)
+        names = {name.split(".")[1] for name in tensors if name.startswith("layers.")}
+        self.stem = Stem(weights, dtype)
+        self.layers = [Layer.load(weights.at(f"layers.{n}"), heads) for n in range(len(names))]
+        self.project = Projector(weights)
+        self.heads = heads
+        self.width = len(weights.tensor("ln_post.weight"))
+
+
+def sinusoids(start: int, stop: int, width: int) -> Tensor:
+    """Positions [start, stop) -> [position, width]: sines, then cosines. There is no last one."""
+    step = math.log(10_000) / (width // 2 - 1)
+    scales = torch.exp(-step * torch.arange(width // 2))
+    angles = torch.arange(start, stop)[:, None] * scales
+    return torch.cat([angles.sin(), angles.cos()], 1)
