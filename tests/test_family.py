@@ -240,7 +240,7 @@ def test_the_first_texts_do_not_wait_for_all_audio_to_be_encoded(
     memory = fp32.model.decoder.memory
     assert memory
     assert 0 < memory.count - memory.available < 8 * memory.needed(300), "not all at once"
-    found = []
+    found: list[tuple[int, Hypothesis]] = []
     while len(found) < 8:
         found += recognizer.step()
     assert sorted(key for key, _ in found) == list(range(8))
