@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livecap.events import RATE, Event
-from livecap.segments import Buffer, Piece, Segment
+from livecap.segments import Buffer, Piece, Segment, is_audible
 from livecap.session import SessionConfig
 from livecap.transcript import Transcript
 from livecap.vad import Edge, Gate
@@ -137,11 +137,21 @@ class Conditioned:
             (start, stop) for start, stop in self._speech if stop is None or stop > self._seek
         ]
         if self._speech:
-            return max(self._speech[0][0], self._seek)
+            self._seek = self._audible(max(self._speech[0][0], self._seek))
+            return self._seek
         # Nothing is known to be speech from here on; but the last moments are not judged yet.
         if self._closed or not self._gate:
             return self._buffer.stop
         return max(self._gate.at - self._pad - self._gate.lag, self._seek)
+
+    def _audible(self, start: int) -> int:
+        """The first window from `start` on that has anything in it, or that is not whole yet."""
+        while (left := self._buffer.stop - start) > 0 and (left >= WINDOW or self._closed):
+            stop = min(start + WINDOW, self._buffer.stop)
+            if is_audible(self._buffer.take(start, stop)):
+                break
+            start = stop
+        return start
 
     def _media(self, sample: int) -> int:
         """A sample's number -> its media time."""

@@ -18,6 +18,7 @@ from livecap.vad import Edge
 Pcm = NDArray[np.float32]
 
 QUIET_WINDOW = RATE // 10  # samples: a forced cut falls into the quietest 100 ms
+INAUDIBLE = 3e-4  # peak below which nothing was recorded: -70 dBFS, ten steps of 16-bit audio
 SEARCH = 6 * RATE  # samples before the limit in which that is looked for
 
 
@@ -241,6 +242,11 @@ class Segmenter:
         if pieces:
             segments.append(Segment(np.concatenate(blocks), tuple(pieces)))
             self._done = segments[-1].stop
+
+
+def is_audible(pcm: Pcm) -> bool:
+    """Whether there is anything to hear at all; digital silence never reaches a model."""
+    return bool(len(pcm)) and float(np.abs(pcm).max()) >= INAUDIBLE
 
 
 def quietest(pcm: Pcm) -> int:

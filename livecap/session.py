@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from livecap.config import VadConfig
 from livecap.events import RATE, Event
-from livecap.segments import Segment, Segmenter
+from livecap.segments import Segment, Segmenter, is_audible
 from livecap.transcript import Transcript
 from livecap.vad import Edge, Gate
 from livecap.work import Hypothesis, Work
@@ -183,4 +183,5 @@ class Session:
         return self.events()
 
     def _queue(self, segments: Iterable[Segment]) -> None:
-        self._segments += [segment.moved(self._origin) for segment in segments]
+        audible = (segment for segment in segments if is_audible(segment.pcm))
+        self._segments += [segment.moved(self._origin) for segment in audible]

@@ -22,7 +22,7 @@ def answer(work: Work, consumed: int, context: tuple[int, ...] = ()) -> Hypothes
 
 
 def pcm(seconds: float) -> np.ndarray[tuple[int], np.dtype[np.float32]]:
-    return np.arange(int(seconds * RATE), dtype=np.float32) / 1e7
+    return np.arange(int(seconds * RATE), dtype=np.float32) / 1e7 + 0.01
 
 
 def test_each_window_starts_where_the_last_one_was_done() -> None:
@@ -75,7 +75,7 @@ def test_silence_is_stepped_over_and_said() -> None:
     session = Conditioned(SessionConfig(vad=vad, language="en"))
     quiet, speech = 60 * RATE // FRAME, 2 * RATE // FRAME
     chances = [0.0] * quiet + [1.0] * speech + [0.0] * quiet
-    session.feed(np.zeros(len(chances) * FRAME, np.float32), chances)
+    session.feed(np.full(len(chances) * FRAME, 0.1, np.float32), chances)
     session.close()
     work = session.work()
     assert work
@@ -137,3 +137,21 @@ def test_next_to_nothing_is_no_window(seconds: float) -> None:
     session.close()
     assert session.work() is None
     assert session.is_done
+
+
+def test_digital_silence_is_never_a_window() -> None:
+    session = Conditioned(SessionConfig(vad=None, language="en"))
+    session.feed(np.zeros(45 * RATE, np.float32), ())
+    session.feed(pcm(20), ())
+    session.close()
+    work = session.work()
+    assert work
+    assert work.segment.start == 30 * RATE
+    session.accept(answer(work, len(work.segment.pcm)))
+    rest = session.work()
+    assert rest
+    session.accept(answer(rest, len(rest.segment.pcm)))
+    assert session.is_done
+    first = session.finish()[0]
+    assert isinstance(first, Silence)
+    assert (first.start, first.end) == (0, 30 * RATE)
