@@ -56,12 +56,19 @@ class Segment:
     def span(self, start: int, stop: int) -> tuple[int, int]:
         """Samples [start, stop) of `pcm` -> the same on the timeline.
 
-        What reaches over a silence that was left out ends before it: nothing is said in there.
+        What reaches over a silence that was left out lies on the side where more of it is: nothing
+        is said in there.
         """
         offsets = [piece.offset for piece in self.pieces]
-        piece = self.pieces[max(bisect_right(offsets, start) - 1, 0)]
-        begin = piece.start + min(start - piece.offset, piece.length)
-        return begin, piece.start + min(max(stop, start) - piece.offset, piece.length)
+        first = max(bisect_right(offsets, start) - 1, 0)
+        last = max(bisect_right(offsets, stop - 1) - 1, first)
+        piece = max(
+            self.pieces[first : last + 1],
+            key=lambda one: min(stop, one.offset + one.length) - max(start, one.offset),
+        )
+        inside = (min(max(at - piece.offset, 0), piece.length) for at in (start, max(stop, start)))
+        begin, end = inside
+        return piece.start + begin, piece.start + end
 
     def end(self, stop: int) -> int:
         """Where the last of the first `stop` samples of `pcm` ends on the timeline."""

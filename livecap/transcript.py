@@ -76,7 +76,7 @@ class Transcript:
 
     def _caption(self, passage: Passage, hypothesis: Hypothesis) -> Caption:
         segment = hypothesis.work.segment
-        start, _ = segment.span(passage.start, passage.stop)
+        start, _ = segment.span(passage.start, passage.start + 1)
         return Caption(
             segment=hypothesis.work.number,
             start=start,

@@ -240,7 +240,7 @@ def test_captions_lie_where_their_words_were_said() -> None:
         Word(" a", 10, 20, 0.5),
         Word(" b"),
         Word(" c", length + 5, length + 10),
-        Word(" d", length - 10, length + 20),
+        Word(" d", length - 20, length + 10),
     )
     found = Passage(10, length + 20, words, SCORES)
 
@@ -259,7 +259,7 @@ def test_captions_lie_where_their_words_were_said() -> None:
         Word(" a", first + 10, first + 20, 0.5),
         Word(" b"),
         Word(" c", second + 5, second + 10),
-        Word(" d", first + length - 10, first + length),  # it ends before the silence
+        Word(" d", first + length - 20, first + length),  # it lies where more of it is
     )
     assert caption.text == " a b c d"
     assert (caption.segment, caption.language, caption.speaker) == (0, "de", "A")
