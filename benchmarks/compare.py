@@ -134,3 +134,10 @@ def keep(name: str, rows: Iterable[dict[str, object]]) -> None:
     path.parent.mkdir(exist_ok=True)
     with path.open("a") as out:
         out.writelines(json.dumps(row, ensure_ascii=False) + "\n" for row in rows)
+
+
+def last(count: int) -> list[Result]:
+    """The results of the last run of throughput.py over so many systems."""
+    lines = (HERE / "results" / "throughput.jsonl").read_text().splitlines()[-count:]
+    rows = [json.loads(line) for line in lines]
+    return [Result(row["system"], tuple(row["seconds"]), tuple(row["texts"])) for row in rows]

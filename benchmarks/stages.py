@@ -21,6 +21,7 @@ import torch
 from compare import join, machine, write_table
 from systems import livecap
 
+from livecap.config import DecodeConfig
 from livecap.engine import engine, scheduler, whisper_decoder
 from livecap.vad import Silero
 from towers.mel import Mel
@@ -81,7 +82,7 @@ def main() -> None:
     spent: dict[str, float] = defaultdict(float)
     with tempfile.TemporaryDirectory() as folder:
         corpus = join(options.folder, Path(folder) / "joined.wav")
-        run = livecap(corpus.path, options.threads, "auto", False)
+        run = livecap(corpus.path, options.threads, "auto", DecodeConfig())
         run()
         patches = [
             patch.object(place, name, clocked(getattr(place, name), stage, spent))

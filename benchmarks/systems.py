@@ -15,6 +15,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from livecap.config import DecodeConfig
+
 Pcm = NDArray[np.float32]
 Run = Callable[[], str]
 
@@ -27,10 +29,10 @@ def read(path: Path) -> Pcm:
         return np.concatenate([block.pcm[0] for block in reader])
 
 
-def livecap(path: Path, threads: int, precision: str, words: bool) -> Run:
+def livecap(path: Path, threads: int, precision: str, decode: DecodeConfig) -> Run:
     """The file front end, from the file to the text."""
     from livecap.checkpoints import resolve
-    from livecap.config import DecodeConfig, ModelConfig, Precision, VadConfig
+    from livecap.config import ModelConfig, Precision, VadConfig
     from livecap.events import Caption
     from livecap.frontends.file import FileRun, Progress
     from livecap.frontends.pump import Pump, ReadConfig
@@ -47,7 +49,7 @@ def livecap(path: Path, threads: int, precision: str, words: bool) -> Run:
         files = FileRun(
             loaded,
             silero,
-            decode=DecodeConfig(words=words),
+            decode=decode,
             vad=VadConfig(),
             open_source=lambda name: Pump(name, ReadConfig()),
         )
@@ -122,9 +124,14 @@ def _openai_name(name: str) -> str:
 
 
 SYSTEMS: dict[str, Callable[[Path, int], Run]] = {
-    "livecap auto": lambda path, threads: livecap(path, threads, "auto", False),
-    "livecap auto, words": lambda path, threads: livecap(path, threads, "auto", True),
-    "livecap fp32": lambda path, threads: livecap(path, threads, "fp32", False),
+    "livecap auto": lambda path, threads: livecap(path, threads, "auto", DecodeConfig()),
+    "livecap auto, without timestamps": lambda path, threads: livecap(
+        path, threads, "auto", DecodeConfig(no_timestamps=True)
+    ),
+    "livecap auto, timed words": lambda path, threads: livecap(
+        path, threads, "auto", DecodeConfig(words=True)
+    ),
+    "livecap fp32": lambda path, threads: livecap(path, threads, "fp32", DecodeConfig()),
     **{
         f"faster-whisper {kind} {mode}": lambda path, threads, kind=kind, mode=mode: (  # type: ignore[misc]
             faster_whisper(path, threads, kind, mode)

@@ -44,7 +44,9 @@ def main() -> None:
         "|---|---|---|---|---|"
     )
     write_table("throughput", "\n".join([head, *rows]))
-    keep("throughput", [{"system": r.name, "seconds": r.seconds} for r in results])
+    keep(
+        "throughput", [{"system": r.name, "seconds": r.seconds, "texts": r.texts} for r in results]
+    )
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
-"""Word error rate beside the peers: `python benchmarks/wer.py FOLDER [--rounds 3]`.
+"""Word error rate beside the peers: `python benchmarks/wer.py FOLDER [--rounds 3] [--reuse]`.
 
-FOLDER holds NAME.flac and NAME.txt. Scored with whisper-normalizer's English normaliser and jiwer.
+With `--reuse`, what the systems said in the last run of throughput.py is scored. FOLDER holds
+NAME.flac and NAME.txt. Scored with whisper-normalizer's English normaliser and jiwer.
 """
 
 import argparse
@@ -8,7 +9,7 @@ import tempfile
 from pathlib import Path
 
 import jiwer
-from compare import compare, join, keep, machine, write_table
+from compare import compare, join, keep, last, machine, write_table
 from systems import SYSTEMS
 from whisper_normalizer.english import EnglishTextNormalizer
 
@@ -19,6 +20,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--reuse", action="store_true")
     parser.add_argument("--only", nargs="*", default=list(SYSTEMS))
     options = parser.parse_args()
     normalise = EnglishTextNormalizer()
@@ -26,7 +28,12 @@ def main() -> None:
     kept: list[dict[str, object]] = []
     with tempfile.TemporaryDirectory() as folder:
         corpus = join(options.folder, Path(folder) / "joined.wav")
-        for result in compare(options.only, corpus, threads=options.threads, rounds=options.rounds):
+        results = (
+            last(len(SYSTEMS))
+            if options.reuse
+            else compare(options.only, corpus, threads=options.threads, rounds=options.rounds)
+        )
+        for result in results:
             scores = [
                 jiwer.process_words(normalise(corpus.reference), normalise(text))
                 for text in result.texts
@@ -41,7 +48,7 @@ def main() -> None:
             kept.append({"system": result.name, "wer": rates, "text": result.texts[0]})
     head = (
         f"{machine(options.threads)}; {corpus.seconds:.0f} s of audio, "
-        f"median of {options.rounds} rounds.\n\n"
+        f"median of the rounds.\n\n"
         "| system | WER % | rounds | substitutions | deletions | insertions |\n"
         "|---|---|---|---|---|---|"
     )

@@ -28,7 +28,9 @@ class VadConfig:
     vad_min_silence: int = 300
     """Milliseconds: a shorter pause belongs to the speech around it."""
     vad_pad: int = 300
-    """Milliseconds kept before and after speech."""
+    """Milliseconds kept before speech."""
+    vad_tail: int = 250
+    """Milliseconds kept after speech."""
 
     def __post_init__(self) -> None:
         chance = self.vad_threshold
@@ -37,6 +39,7 @@ class VadConfig:
             ("--vad-min-speech", self.vad_min_speech),
             ("--vad-min-silence", self.vad_min_silence),
             ("--vad-pad", self.vad_pad),
+            ("--vad-tail", self.vad_tail),
         ):
             _check(0 <= value <= 10_000, name, value, "Use 0 to 10000 milliseconds.")
 

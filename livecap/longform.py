@@ -29,6 +29,7 @@ class Conditioned:
     def __init__(self, config: SessionConfig) -> None:
         self._vad = config.vad
         self._pad = config.vad.vad_pad * RATE // 1000 if config.vad else 0
+        self._tail = config.vad.vad_tail * RATE // 1000 if config.vad else 0
         self._gate = Gate(config.vad) if config.vad else None
         self._transcript = Transcript(language=config.language, speaker=config.speaker)
         self._buffer = Buffer()
@@ -129,7 +130,7 @@ class Conditioned:
             if edge.kind == "start":
                 self._speech.append((max(edge.at - self._pad, 0), None))
             else:
-                self._speech[-1] = (self._speech[-1][0], edge.at + self._pad)
+                self._speech[-1] = (self._speech[-1][0], edge.at + self._tail)
 
     def _start(self) -> int:
         """Where the next window begins: at what is left of the speech, if there is any."""

@@ -124,9 +124,10 @@ class Segmenter:
     depend on how the stream is fed.
     """
 
-    def __init__(self, *, most: int, pad: int, bridge: int, lag: int) -> None:
+    def __init__(self, *, most: int, pad: int, tail: int, bridge: int, lag: int) -> None:
         self.most = most
-        self.pad = pad
+        self.pad = pad  # samples kept before speech
+        self.tail = tail  # samples kept after it
         self.bridge = bridge
         self.lag = lag  # samples after an edge by which it is known
         self.buffer = Buffer()
@@ -146,7 +147,7 @@ class Segmenter:
             if edge.kind == "start":
                 self._begin(edge.at)
             else:
-                self._spans[-1].stop = edge.at + self.pad
+                self._spans[-1].stop = edge.at + self.tail
         self._advance(judged, segments)
         self.buffer.drop(self.needed)
         return segments

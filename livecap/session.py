@@ -75,10 +75,11 @@ class Session:
         self.total = 0  # samples fed
 
     def _cutter(self) -> Segmenter:
-        pad = self.config.vad.vad_pad * RATE // 1000 if self.config.vad else 0
+        vad = self.config.vad
         return Segmenter(
             most=self.config.most,
-            pad=pad,
+            pad=vad.vad_pad * RATE // 1000 if vad else 0,
+            tail=vad.vad_tail * RATE // 1000 if vad else 0,
             bridge=self.config.bridge,
             lag=self._gate.lag if self._gate else 0,
         )

@@ -71,7 +71,7 @@ def test_a_window_waits_until_it_is_whole() -> None:
 
 
 def test_silence_is_stepped_over_and_said() -> None:
-    vad = VadConfig(vad_min_speech=0, vad_min_silence=96, vad_pad=0)
+    vad = VadConfig(vad_min_speech=0, vad_min_silence=96, vad_pad=0, vad_tail=0)
     session = Conditioned(SessionConfig(vad=vad, language="en"))
     quiet, speech = 60 * RATE // FRAME, 2 * RATE // FRAME
     chances = [0.0] * quiet + [1.0] * speech + [0.0] * quiet

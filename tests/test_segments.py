@@ -15,7 +15,7 @@ from livecap.vad import FRAME, Edge, Gate
 
 MOST = 3 * RATE  # far below Whisper's 28 s, so that short streams have many segments
 BRIDGE = 2 * RATE
-VAD = VadConfig(vad_min_speech=100, vad_min_silence=300, vad_pad=300)
+VAD = VadConfig(vad_min_speech=100, vad_min_silence=300, vad_pad=300, vad_tail=300)
 PAD = 300 * RATE // 1000
 LAG = Gate(VAD).lag
 
@@ -66,7 +66,8 @@ class Stream:
 def opened(vad: VadConfig = VAD, *, most: int = MOST, bridge: int = BRIDGE) -> Stream:
     pad = vad.vad_pad * RATE // 1000
     gate = Gate(vad)
-    return Stream(gate, Segmenter(most=most, pad=pad, bridge=bridge, lag=gate.lag))
+    tail = vad.vad_tail * RATE // 1000
+    return Stream(gate, Segmenter(most=most, pad=pad, tail=tail, bridge=bridge, lag=gate.lag))
 
 
 def fed(pcm: Pcm, frames: Sequence[float], sizes: Sequence[int], stream: Stream) -> Stream:
@@ -147,7 +148,7 @@ def test_any_configuration(
     most: int,
     bridge: int,
 ) -> None:
-    vad = VadConfig(vad_min_speech=speech, vad_min_silence=silence, vad_pad=pad)
+    vad = VadConfig(vad_min_speech=speech, vad_min_silence=silence, vad_pad=pad, vad_tail=pad)
     frames = frames_of(lengths)
     pcm = numbered(len(frames) * FRAME)
     whole = fed(pcm, frames, [], opened(vad, most=most, bridge=bridge))
@@ -163,7 +164,9 @@ def cut(*lengths: int, most: int = MOST, bridge: int = BRIDGE) -> list[list[tupl
     """Runs of frames -> per segment its pieces (start, stop) in frames, without the padding."""
     frames = frames_of(lengths)
     pcm = numbered(len(frames) * FRAME)
-    stream = fed(pcm, frames, [], opened(VadConfig(vad_pad=0), most=most, bridge=bridge))
+    stream = fed(
+        pcm, frames, [], opened(VadConfig(vad_pad=0, vad_tail=0), most=most, bridge=bridge)
+    )
     return [
         [(piece.start / FRAME, (piece.start + piece.length) / FRAME) for piece in segment.pieces]
         for segment in stream.segments

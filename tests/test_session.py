@@ -234,7 +234,7 @@ def test_a_result_waits_for_the_earlier_ones() -> None:
 
 def test_captions_lie_where_their_words_were_said() -> None:
     """A segment of two remarks, one second and two seconds in, with the silence left out."""
-    vad = VadConfig(vad_pad=0)
+    vad = VadConfig(vad_pad=0, vad_tail=0)
     first, second, length = 30 * FRAME, 70 * FRAME, 20 * FRAME
     words = (
         Word(" a", 10, 20, 0.5),
@@ -398,9 +398,9 @@ def test_the_language_comes_before_the_captions_in_it() -> None:
 
 def test_voice_activity_and_its_options() -> None:
     """Padding and thresholds are those of the configuration."""
-    vad = VadConfig(vad_threshold=0.95, vad_pad=0)
+    vad = VadConfig(vad_threshold=0.95, vad_pad=0, vad_tail=0)
     config = SessionConfig(vad=vad, language="en")
     assert played([([5, 40], 0, 0)], attentive, config).works == []
-    config = SessionConfig(vad=VadConfig(vad_pad=32), language="en")
+    config = SessionConfig(vad=VadConfig(vad_pad=32, vad_tail=32), language="en")
     [work] = played([([5, 40, 30], 0, 0)], attentive, config).works
     assert (work.segment.start, work.segment.stop) == (4 * FRAME, 46 * FRAME)

@@ -164,7 +164,9 @@ def test_a_missing_or_damaged_package(tmp_path: Path, monkeypatch: pytest.Monkey
 
 HIGH, BAND, LOW = 0.9, 0.4, 0.1  # above, between and below the thresholds of 0.5 and 0.35
 LEVELS = {"#": HIGH, "=": BAND, ".": LOW}
-CONFIG = VadConfig(vad_min_speech=64, vad_min_silence=96, vad_pad=0)  # two and three frames
+CONFIG = VadConfig(
+    vad_min_speech=64, vad_min_silence=96, vad_pad=0, vad_tail=0
+)  # two and three frames
 
 
 def gated(probabilities: Sequence[float], config: VadConfig = CONFIG) -> list[Edge]:
@@ -235,7 +237,9 @@ probabilities = st.lists(st.sampled_from([HIGH, HIGH, BAND, LOW, LOW]), max_size
 def test_any_feeding_gives_the_same_edges(
     heard: list[float], speech: int, silence: int, sizes: list[int]
 ) -> None:
-    config = VadConfig(vad_min_speech=32 * speech, vad_min_silence=32 * silence, vad_pad=0)
+    config = VadConfig(
+        vad_min_speech=32 * speech, vad_min_silence=32 * silence, vad_pad=0, vad_tail=0
+    )
     gate, at, edges = Gate(config), 0, []
     for size in sizes:
         edges += gate.feed(heard[at : at + size])

@@ -35,6 +35,7 @@ class Singles:
     pages: Tensor | None  # [page] relative to low, or None for every page of the stretch
     stop: int
     owner: Tensor  # [page]: which of the singles reads it; the last + 1 for none
+    reader: Tensor  # [page]: the same, but the last for none
     place: Tensor  # [page]: the how-manieth of its owner's pages it is
     bias: Tensor  # [page, 1, 1, slot]: 0, or -inf where the owner may not look
     most: int  # pages of the one that has most
@@ -108,6 +109,7 @@ def _singles(singles: list[tuple[int, Entry]], size: int, device: torch.device) 
         pages=None if is_stretch else flat[:, 0] - low,
         stop=stop,
         owner=flat[:, 1],
+        reader=flat[:, 1].clamp(max=len(singles) - 1),
         place=flat[:, 2],
         bias=bias[:, None, None],
         most=max(len(entry.pages) for _, entry in singles),
@@ -140,15 +142,16 @@ def _attend_singles(query: Tensor, keys: Tensor, values: Tensor, plan: Singles) 
     kv_heads, size = keys.shape[1:3]
     group = heads // kv_heads
     grouped = (query * (1 / math.sqrt(dim))).view(singles, kv_heads, group, dim)
-    owner = plan.owner.clamp(max=singles - 1)
-    scores = (grouped[owner] @ keys.mT).float() + plan.bias  # [page, kv head, group, slot]
+    scores = (grouped[plan.reader] @ keys.mT).float() + plan.bias  # [page, kv head, group, slot]
     # The owner after the last collects the pages of a stretch that nobody wants.
     table = scores.new_full((singles + 1, plan.most, kv_heads, group, size), -math.inf)
     table[plan.owner, plan.place] = scores
     flat = table[:singles].permute(0, 2, 3, 1, 4).flatten(3)  # [single, kv head, group, position]
     weights = flat.softmax(-1).view(singles, kv_heads, group, plan.most, size)
     weights = weights.permute(0, 3, 1, 2, 4)
-    shares = weights[owner, plan.place].to(values.dtype) @ values  # [page, kv head, group, dim]
+    shares = (
+        weights[plan.reader, plan.place].to(values.dtype) @ values
+    )  # [page, kv head, group, dim]
     out: Tensor = shares.new_zeros((singles + 1, kv_heads, group, dim), dtype=torch.float32)
     out.index_add_(0, plan.owner, shares.float())
     return out[:singles].reshape(singles, heads, dim).to(query.dtype)

@@ -8,11 +8,35 @@ from torch import Tensor
 
 from livecap.config import Precision
 from livecap.errors import ConfigError
-from towers.layers import Dense, Linear, MakeLinear, dense
+from towers.layers import Linear, MakeLinear, dense
 
 # Weights of this many elements and more no longer fit a core's cache beside the keys and values,
 # so a decode step waits for memory, and a byte each beats two. Smaller ones stay in bf16.
 LARGE = 2 << 20
+CACHED = 1024  # rows quantised at a time, so that they stay in a core's cache
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A bf16 linear map whose weight lies as oneDNN wants it: `Dense` without its way there.
+
+    The same to the bit; for the few rows of a decode step it takes half the time.
+    """
+
+    packed: Tensor  # oneDNN's own layout of [outputs, inputs]
+    bias: Tensor | None  # [outputs]
+
+    @staticmethod
+    def of(weight: Tensor, bias: Tensor | None) -> "Packed":
+        """Weight [outputs, inputs] in any precision."""
+        packed = torch.ops.mkldnn._reorder_linear_weight(weight.to(torch.bfloat16).contiguous())
+        return Packed(packed, None if bias is None else bias.to(torch.bfloat16))
+
+    def __call__(self, x: Tensor) -> Tensor:
+        out: Tensor = torch.ops.mkldnn._linear_pointwise(
+            x.to(torch.bfloat16), self.packed, self.bias, "none", [], ""
+        )
+        return out
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +55,13 @@ class Int8:
     @staticmethod
     def of(weight: Tensor, bias: Tensor | None) -> "Int8":
         """Quantise a weight [outputs, inputs], symmetrically."""
-        weight = weight.float()
-        scales = weight.abs().amax(1).clamp(min=1e-12) / 127
-        rounded = (weight / scales[:, None]).round_().to(torch.int8)
+        scales = torch.empty(len(weight))
+        rounded = torch.empty(weight.shape, dtype=torch.int8)
+        for at in range(0, len(weight), CACHED):
+            rows = weight[at : at + CACHED].float()
+            scale = torch.maximum(rows.amax(1), -rows.amin(1)).clamp_(min=1e-12).div_(127)
+            scales[at : at + CACHED] = scale
+            rounded[at : at + CACHED] = rows.div_(scale[:, None]).round_()
         packed = torch.ops.onednn.qlinear_prepack(rounded, None)
         zeros = torch.zeros(len(scales), dtype=torch.int64)
         return Int8(packed, scales, zeros, None if bias is None else bias.float())
@@ -59,26 +87,26 @@ class Precisions:
     tower: torch.dtype
     decoder: torch.dtype  # of activations, keys and values, and of weights that aren't int8
     int8: Literal["no", "large", "all"]  # which decoder weights are
+    on_cpu: bool = True
 
     def make_tower_linear(self) -> MakeLinear:
         """For an encoder, whose steps have many rows."""
-        return dense(self.tower)
+        return self._plain(self.tower)
 
     def make_decoder_linear(self) -> MakeLinear:
         """For a decoder, whose steps have few rows."""
+        plain = self._plain(self.decoder)
         if self.int8 == "no":
-            return dense(self.decoder)
+            return plain
         smallest = LARGE if self.int8 == "large" else 0
 
         def make(weight: Tensor, bias: Tensor | None) -> Linear:
-            if weight.numel() < smallest:
-                plain: Dense = Dense(
-                    weight.to(self.decoder), None if bias is None else bias.to(self.decoder)
-                )
-                return plain
-            return Int8.of(weight, bias)
+            return plain(weight, bias) if weight.numel() < smallest else Int8.of(weight, bias)
 
         return make
+
+    def _plain(self, dtype: torch.dtype) -> MakeLinear:
+        return Packed.of if dtype == torch.bfloat16 and self.on_cpu else dense(dtype)
 
 
 def choose(precision: Precision, device: torch.device) -> Precisions:
@@ -93,7 +121,7 @@ def choose(precision: Precision, device: torch.device) -> Precisions:
                 "int8 runs on the CPU only", remedy="Use --precision bf16 on a GPU, or auto."
             )
         dtype = torch.float32 if precision == "fp32" else torch.bfloat16
-        return Precisions(dtype, dtype, "no")
+        return Precisions(dtype, dtype, "no", on_cpu=False)
     fast = torch.bfloat16 if has_bf16() else torch.float32
     if precision == "fp32":
         return Precisions(torch.float32, torch.float32, "no")

@@ -5,8 +5,10 @@ and taken as it grows, so what was admitted can always go on; going back is givi
 """
 
 import heapq
+import math
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -37,10 +39,8 @@ class Pages:
         dtype: torch.dtype,
         device: torch.device,
     ) -> None:
-        # Unwritten slots are zeros, not garbage: masked slots are multiplied by a weight of zero.
         shape = (layers, count, heads, size, dim)
-        self.keys = torch.zeros(shape, dtype=dtype, device=device)
-        self.values = torch.zeros(shape, dtype=dtype, device=device)
+        self.keys, self.values = (_zeros(shape, dtype, device) for _ in range(2))
         self.size = size  # positions in a page
         self.count = count
         self._free = list(range(count))  # a heap: low pages first, so that the used ones lie close
@@ -95,3 +95,15 @@ class Pages:
         """Positions -> where they lie, as page * size + offset."""
         size, pages = self.size, table.pages
         return [pages[at // size] * size + at % size for at in range(start, stop)]
+
+
+def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:
+    """Zeros that cost nothing until they are used.
+
+    Unwritten slots must be no garbage: masked slots are multiplied by a weight of zero. numpy
+    leaves it to the operating system to clear memory on first use; torch would touch all of it now.
+    """
+    if device.type != "cpu":
+        return torch.zeros(shape, dtype=dtype, device=device)
+    size = math.prod(shape) * dtype.itemsize
+    return torch.from_numpy(np.zeros(size, np.uint8)).view(dtype).view(shape)

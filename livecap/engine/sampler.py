@@ -94,6 +94,7 @@ class Timestamps:
             # Directly after text the same time may open the next piece; else it must be later.
             first = latest if is_time and not opened else latest + 1
             logits[self.begin : first] = -math.inf
-        times = logits[self.begin : self.last + 1].logsumexp(-1)
-        if times > logits[: self.begin].max():
+        # If all times together are likelier than the likeliest text, it is time for one of them.
+        text = logits[: self.begin].max()
+        if (logits[self.begin : self.last + 1] - text).exp_().sum() > 1:
             logits[: self.begin] = -math.inf

@@ -116,11 +116,13 @@ class Whisper:
             try:
                 if language is None:
                     language, chance = yield from self._detect(memory)
-                seed = work.number * 1009 + at // RATE
+                seed = work.number * 100_003 + at // RATE * 101
                 attempt = yield from self.fallback.decode(
                     memory, language, config, context, seconds=len(pcm) / RATE, seed=seed
                 )
                 parsed = self._parse(attempt, len(pcm), config)
+                if config.long_form == "parallel":
+                    parsed = _cut_short(parsed, len(pcm))
                 found = self._passages(parsed, attempt, memory, language, config, pcm)
             finally:
                 self.decoder.forget(memory)
@@ -186,6 +188,13 @@ def _carried(work: Work, attempt: Attempt, parsed: Parsed) -> tuple[int, ...]:
     if attempt.looped or attempt.scores.temperature > GUESSED:
         return ()
     return (*work.context, *attempt.tokens[: parsed.kept])[-CARRIED:]
+
+
+def _cut_short(parsed: Parsed, samples: int) -> Parsed:
+    """Where the text ends long before the audio, the rest is heard again: it holds speech too."""
+    if not parsed.stretches or samples - parsed.stretches[-1].stop <= UNTOLD:
+        return parsed
+    return replace(parsed, consumed=parsed.stretches[-1].stop)
 
 
 def _more(work: Work, at: int, parsed: Parsed) -> bool:

@@ -4,7 +4,7 @@ Source: openai-whisper (transcribe.py, decoding.py), whose thresholds these are.
 """
 
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -21,6 +21,7 @@ from livecap.tokens import Tokenizer
 
 REPETITIVE = 2.4  # compression ratio from which text counts as a loop
 UNLIKELY = -1.0  # mean log-probability below which text counts as wrong
+HOPELESS = -2.0  # mean log-probability below which no text is kept: none was ever right
 NO_SPEECH = 0.6  # probability of "no speech" from which unlikely text counts as none
 
 # People do say a sentence three times over. What sets that apart from a loop: it fits the time, the
@@ -44,6 +45,10 @@ class Attempt:
     def is_bad(self) -> bool:
         """Whether a higher temperature should be tried."""
         return self.looped or (self.scores.average_logprob < UNLIKELY and not self.is_silence)
+
+    def with_no_speech(self, probability: float) -> "Attempt":
+        """The same, judged by another probability of no speech."""
+        return replace(self, scores=replace(self.scores, no_speech_probability=probability))
 
     @property
     def is_silence(self) -> bool:
@@ -110,8 +115,9 @@ class Fallback:
         tries = [(temperature, True) for temperature in config.temperatures]
         if context:
             tries.insert(1, (config.temperatures[0], False))
+        unled: float | None = None  # probability of no speech where nothing leads the model
         runaway = Runaway(specials.timestamp_begin, int(SPOKEN * seconds))
-        for temperature, with_context in tries:
+        for number, (temperature, with_context) in enumerate(tries):
             if not with_context or (attempts and attempts[-1].looped):
                 context = ()
             before = [*self.given(config), *context][-(half - 1) :]
@@ -122,16 +128,30 @@ class Fallback:
                 ends=frozenset({specials.eot}),
                 rules=self._rules(config),
                 temperature=temperature,
-                seed=seed,
+                seed=seed + number,
                 memory=memory,
                 watch=(len(prompt) - len(start), specials.nospeech),
                 halt=runaway,
             )
-            attempts.append(self._judge(decoded, runaway, led=bool(before)))
-            if not attempts[-1].is_bad:
-                return attempts[-1]
+            attempt = self._judge(decoded, runaway, led=bool(before))
+            if before and attempt.is_bad:
+                if unled is None:
+                    unled = yield from self._no_speech(memory, start)
+                attempt = attempt.with_no_speech(unled)
+            if not attempt.is_bad:
+                return attempt
+            attempts.append(attempt)
         believable = [attempt for attempt in attempts if not attempt.looped] or attempts
-        return max(believable, key=lambda attempt: attempt.scores.average_logprob)
+        best = max(believable, key=lambda attempt: attempt.scores.average_logprob)
+        return best if best.scores.average_logprob >= HOPELESS else replace(best, tokens=())
+
+    def _no_speech(self, memory: Memory, start: Sequence[int]) -> Generator[Ask, Any, float]:
+        """The probability of no speech. A prompt or context before it all but hides it."""
+        watch = (0, self.tokenizer.specials.nospeech)
+        told: Decoded = yield Request(
+            tuple(start), len(start) + 1, frozenset(), memory=memory, watch=watch
+        )
+        return told.watched or 0.0
 
     def _rules(self, config: DecodeConfig) -> tuple[Rule, ...]:
         specials, device = self.tokenizer.specials, self.device

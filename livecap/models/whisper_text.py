@@ -46,6 +46,8 @@ class Parsed:
 def parse(tokenizer: Tokenizer, tokens: Sequence[int], samples: int) -> Parsed:
     """Sampled tokens of a window with that many samples of audio -> its stretches.
 
+    A stretch that starts behind the audio is invented, and left out.
+
     The rules are openai-whisper's: a stretch stands between two timestamps; what follows the last
     pair of timestamps is heard again in the next window, unless the text simply ends with a
     single timestamp or has no pairs at all, when the whole window is done with.
@@ -71,7 +73,7 @@ def parse(tokenizer: Tokenizer, tokens: Sequence[int], samples: int) -> Parsed:
         text = tuple(token for token in tokens[low:high] if token < begin)
         start = times[low] if tokens[low] >= begin else 0
         stop = times[high - 1]
-        if text and stop >= start:
+        if text and stop >= start and (start < samples or not stretches):
             stretches.append(Stretch(start, stop, text))
     consumed = samples if ends_single else times[pairs[-1] - 1]
     return Parsed(tuple(stretches), consumed, cuts[-1])
@@ -144,7 +146,8 @@ def _timed(words: list[Word], scores: Scores, pcm: Pcm) -> Passage:
     """Aligned words of one stretch -> its passage, without the pauses inside over-long words.
 
     The path gives a pause to the word before or after it, so a word that takes more than twice the
-    median loses its quiet ends; openai-whisper cuts such words by length alone.
+    median loses its quiet ends, and so do the outermost words, which take what padding there is.
+    openai-whisper cuts long words by their length alone.
     """
     lengths = sorted(filter(None, ((word.end or 0) - (word.start or 0) for word in words)))
     most = 2 * (min(lengths[len(lengths) // 2], LONGEST) if lengths else LONGEST)
@@ -153,7 +156,7 @@ def _timed(words: list[Word], scores: Scores, pcm: Pcm) -> Passage:
         assert word.start is not None
         assert word.end is not None
         start, end = word.start, word.end
-        if end - start > most:
+        if end - start > most or place in (0, len(words) - 1):
             start, end = _voiced(pcm, start, end)
         if end - start > most:
             opens = place == 0 or words[place - 1].text.rstrip()[-1:] in SENTENCE_END
