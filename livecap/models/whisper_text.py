@@ -68,7 +68,7 @@ def parse(tokenizer: Tokenizer, tokens: Sequence[int], samples: int) -> Parsed:
         stop = marks[-1] if len(marks) > 1 and marks[-1] > start else samples
         return Parsed((Stretch(start, stop, text),) if text else (), samples, len(tokens))
     cuts = [0, *pairs, *([len(tokens)] if ends_single else [])]
-    stretches = []
+    stretches: list[Stretch] = []
     for low, high in pairwise(cuts):
         text = tuple(token for token in tokens[low:high] if token < begin)
         start = times[low] if tokens[low] >= begin else 0
