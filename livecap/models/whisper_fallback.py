@@ -138,6 +138,9 @@ class Fallback:
                 if unled is None:
                     unled = yield from self._no_speech(memory, start)
                 attempt = attempt.with_no_speech(unled)
+            if any(earlier.scores.average_logprob >= UNLIKELY for earlier in attempts):
+                # A likely text was found, if one that loops: so it is no silence.
+                attempt = attempt.with_no_speech(min(unled or 1.0, NO_SPEECH))
             if not attempt.is_bad:
                 return attempt
             attempts.append(attempt)
