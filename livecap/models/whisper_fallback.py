@@ -138,9 +138,10 @@ class Fallback:
                 if unled is None:
                     unled = yield from self._no_speech(memory, start)
                 attempt = attempt.with_no_speech(unled)
-            if any(earlier.scores.average_logprob >= UNLIKELY for earlier in attempts):
-                # A likely text was found, if one that loops: so it is no silence.
-                attempt = attempt.with_no_speech(min(unled or 1.0, NO_SPEECH))
+            likely = any(earlier.scores.average_logprob >= UNLIKELY for earlier in attempts)
+            if likely and not before:
+                # Unled, the model has found a likely text, if one that loops: it is no silence.
+                attempt = attempt.with_no_speech(NO_SPEECH)
             if not attempt.is_bad:
                 return attempt
             attempts.append(attempt)
