@@ -1,5 +1,6 @@
 """The command line, one command at a time: exit statuses, what goes where, and what is refused."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -95,6 +96,14 @@ def test_a_second_run_decodes_none(livecap: Command, tmp_path: Path, opened: lis
     assert len(opened) == 42
     assert livecap("file", *files, "--overwrite", "-q").err == ""
     assert len(opened) == 62
+
+
+def test_a_device_is_never_done_with(livecap: Command, tmp_path: Path) -> None:
+    (path,) = speechless(1, tmp_path)
+    for _ in range(2):
+        done = livecap("file", path, "-f", "srt", "-o", os.devnull)
+        assert done.status == 0
+        assert "captioned already" not in done.err
 
 
 def test_one_bad_file_costs_one_line(livecap: Command, tmp_path: Path) -> None:

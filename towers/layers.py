@@ -79,6 +79,45 @@ class Weights:
         return self.make(torch.cat(weights), torch.cat(filled))
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One pre-norm transformer block of an encoder; what its rows attend to is up to the tower.
+
+    Both Whisper and Qwen3-ASR name its tensors in this way.
+    """
+
+    attention_norm: Norm
+    qkv: Linear
+    out: Linear
+    feed_norm: Norm
+    widen: Linear
+    narrow: Linear
+    heads: int
+
+    @staticmethod
+    def load(weights: Weights, heads: int) -> "Block":
+        """The block under `layers.N.`."""
+        attention = weights.at("self_attn")
+        return Block(
+            weights.norm("self_attn_layer_norm"),
+            attention.linear("q_proj", "k_proj", "v_proj"),
+            attention.linear("out_proj"),
+            weights.norm("final_layer_norm"),
+            weights.linear("fc1"),
+            weights.linear("fc2"),
+            heads,
+        )
+
+    def project(self, x: Tensor) -> Tensor:
+        """Rows [..., width] -> queries, keys and values [..., 3, head, dim]."""
+        return self.qkv(self.attention_norm(x)).view(*x.shape[:-1], 3, self.heads, -1)
+
+    def merge(self, x: Tensor, heard: Tensor) -> Tensor:
+        """Rows and what they attended to, [..., width] each -> the rows after the block."""
+        x = x + self.out(heard)
+        return x + self.narrow(F.gelu(self.widen(self.feed_norm(x))))
+
+
 def attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """Full attention, [batch, head, row, dim] each -> [batch, head, row, dim].
 

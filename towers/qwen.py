@@ -6,51 +6,14 @@ Tensors are named as in the official audio tower (`conv2d1.weight`, `layers.0.fc
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from towers.layers import Linear, MakeLinear, Norm, Weights
+from towers.layers import Block, MakeLinear, Weights
 
 BINS = 128  # mel bands
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """One pre-norm transformer block; what its rows attend to is the tower's business."""
-
-    attention_norm: Norm
-    qkv: Linear
-    out: Linear
-    feed_norm: Norm
-    widen: Linear
-    narrow: Linear
-    heads: int
-
-    @staticmethod
-    def load(weights: Weights, heads: int) -> "Layer":
-        """The block under `layers.N.`."""
-        attention = weights.at("self_attn")
-        return Layer(
-            weights.norm("self_attn_layer_norm"),
-            attention.linear("q_proj", "k_proj", "v_proj"),
-            attention.linear("out_proj"),
-            weights.norm("final_layer_norm"),
-            weights.linear("fc1"),
-            weights.linear("fc2"),
-            heads,
-        )
-
-    def project(self, x: Tensor) -> Tensor:
-        """Rows [row, width] -> queries, keys and values [row, 3, head, dim]."""
-        return self.qkv(self.attention_norm(x)).view(len(x), 3, self.heads, -1)
-
-    def merge(self, x: Tensor, heard: Tensor) -> Tensor:
-        """Rows and what they attended to, [row, width] each -> the rows after the block."""
-        x = x + self.out(heard)
-        return x + self.narrow(F.gelu(self.widen(self.feed_norm(x))))
 
 
 class Stem:
@@ -93,7 +56,7 @@ class Parts:
         weights = Weights(tensors, "", make)
         names = {name.split(".")[1] for name in tensors if name.startswith("layers.")}
         self.stem = Stem(weights, dtype)
-        self.layers = [Layer.load(weights.at(f"layers.{n}"), heads) for n in range(len(names))]
+        self.layers = [Block.load(weights.at(f"layers.{n}"), heads) for n in range(len(names))]
         self.project = Projector(weights)
         self.heads = heads
         self.width = len(weights.tensor("ln_post.weight"))

@@ -5,52 +5,15 @@ checkpoints' own layout; positions are a stored table.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from torch import Tensor
 from torch.nn import functional as F
 
-from towers.layers import Linear, MakeLinear, Norm, Weights, attend
+from towers.layers import Block, MakeLinear, Weights, attend
 
 FRAMES = 3000  # mel frames in a window: 30 s
 ROWS = FRAMES // 2  # encoder rows in a window
 SAMPLES_PER_ROW = 320  # 20 ms at 16 kHz
-
-
-@dataclass(frozen=True, slots=True)
-class Layer:
-    """One pre-norm transformer block."""
-
-    attention_norm: Norm
-    qkv: Linear
-    out: Linear
-    feed_norm: Norm
-    widen: Linear
-    narrow: Linear
-    heads: int
-
-    @staticmethod
-    def load(weights: Weights, heads: int) -> "Layer":
-        """The block under `model.encoder.layers.N.`."""
-        attention = weights.at("self_attn")
-        return Layer(
-            weights.norm("self_attn_layer_norm"),
-            attention.linear("q_proj", "k_proj", "v_proj"),
-            attention.linear("out_proj"),
-            weights.norm("final_layer_norm"),
-            weights.linear("fc1"),
-            weights.linear("fc2"),
-            heads,
-        )
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """Float32 rows [batch, row, width] -> the same after the block."""
-        batch, rows, width = x.shape
-        qkv = self.qkv(self.attention_norm(x)).view(batch, rows, 3, self.heads, -1)
-        query, key, value = qkv.permute(2, 0, 3, 1, 4)  # [batch, head, row, dim] each
-        heard = attend(query, key, value).transpose(1, 2).reshape(batch, rows, width)
-        x = x + self.out(heard)
-        return x + self.narrow(F.gelu(self.widen(self.feed_norm(x))))
 
 
 class Tower:
@@ -68,7 +31,7 @@ class Tower:
         )
         self.positions = weights.tensor("embed_positions.weight")  # [1500, width]
         names = {name.split(".")[3] for name in tensors if name.startswith("model.encoder.layers.")}
-        self.layers = [Layer.load(weights.at(f"layers.{n}"), heads) for n in range(len(names))]
+        self.layers = [Block.load(weights.at(f"layers.{n}"), heads) for n in range(len(names))]
         self.norm = weights.norm("layer_norm")
 
     def encode(self, mel: Tensor) -> Tensor:
@@ -78,7 +41,8 @@ class Tower:
         x = F.gelu(second(_taps(x, 2))).float()
         x = x + self.positions[: x.shape[1]]
         for layer in self.layers:
-            x = layer(x)
+            query, key, value = layer.project(x).permute(2, 0, 3, 1, 4)  # [batch, head, row, dim]
+            x = layer.merge(x, attend(query, key, value).transpose(1, 2).flatten(2))
         return self.norm(x)
 
 

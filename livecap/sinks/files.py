@@ -22,8 +22,8 @@ def marker(path: Path) -> Path:
 
 
 def is_complete(path: Path) -> bool:
-    """Whether an earlier run wrote this output to its end."""
-    return os.path.exists(path) and not os.path.exists(marker(path))
+    """Whether an earlier run wrote this output to its end; a device or pipe is never done with."""
+    return os.path.isfile(path) and not os.path.exists(marker(path))
 
 
 def open_raw(path: Path, mode: str) -> FileIO:
