@@ -21,6 +21,8 @@ SHORT = {"-f": "--format", "-o": "--output", "-m": "--model", "-l": "--language"
 # (benchmarks/README.md). It only counts if set before torch is loaded.
 SPIN = {"GOMP_SPINCOUNT": "1000"}
 
+M_MMAP_THRESHOLD, M_ARENA_MAX = -3, -8  # of malloc.h
+
 app = App(
     name="livecap",
     help="Captions from speech, on your own machine.",
@@ -169,6 +171,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and leave with its status."""
     for name, value in SPIN.items():
         os.environ.setdefault(name, value)
+    _prepare_memory()
+    _prepare_streams()
     typed = _spelt_out(sys.argv[1:] if arguments is None else arguments)
     try:
         status = app(typed, result_action="return_value", exit_on_error=False, print_error=False)
@@ -180,9 +184,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
         # The reader has gone, as `head` does; what is still buffered has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = FAILED
+    except OSError as error:  # of standard output: all else is met where it happens
+        sys.stdout = None
+        status = _complain(f"standard output can't be written: {error}", FAILED)
     except KeyboardInterrupt:
         status = STOPPED
     sys.exit(status or 0)
+
+
+def _prepare_memory() -> None:
+    """Have glibc give large blocks back at once, so that hours of audio take no more than minutes.
+
+    By default its limit for that grows with use, and the heap between frays (benchmarks/README.md).
+    """
+    if sys.platform == "linux":
+        import ctypes
+
+        libc = ctypes.CDLL(None)
+        if hasattr(libc, "mallopt"):
+            libc.mallopt(M_MMAP_THRESHOLD, 1 << 20)
+            libc.mallopt(M_ARENA_MAX, 1)
+
+
+def _prepare_streams() -> None:
+    """Closed standard streams: nothing to read, errors unseen, and output refused when it comes."""
+    sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115 - open to the end
+    sys.stdout = sys.stdout or open(os.devnull)  # noqa: SIM115 - not writable, on purpose
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
 
 
 def _spelt_out(words: Sequence[str]) -> list[str]:

@@ -244,6 +244,8 @@ def _stopping(run: FileRun) -> Iterator[list[int]]:
             os._exit(SIGNALLED + number)
         caught.append(number)
         run.stop()
+        if run.is_opening:
+            raise KeyboardInterrupt  # a pipe that says nothing would be waited for
         report("livecap: finishing what was heard; once more to leave at once")
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}

@@ -22,6 +22,7 @@ from livecap.stream import Rows, SourceStream
 from livecap.vad import Silero
 
 AT_ONCE = 30  # blocks fed to voice activity detection together; 30 s of a file
+EVERYTHING = 1 << 30  # blocks
 LIVE_BRIDGE = RATE  # samples: a pause that ends a segment of a pipe, whose text is waited for
 
 
@@ -74,6 +75,7 @@ class FileRun:
         self._vad = vad
         self._open_source = open_source
         self._stopping = False
+        self.is_opening = False  # a source is being opened; a pipe may take its time
 
     def stop(self) -> None:
         """Read no more; what has been read is still recognised."""
@@ -107,10 +109,15 @@ class FileRun:
                     return
             elif waiting and len(files) < self._recognizer.most:
                 path = waiting.pop(0)
+                self.is_opening = True
                 try:
                     files.append(self._open(path))
                 except LivecapError as error:
                     yield Progress(path, 0, None, failure=error, state="failed")
+                except KeyboardInterrupt:  # nothing came of it; what is under way is finished
+                    return
+                finally:
+                    self.is_opening = False
             else:
                 return
 
@@ -139,15 +146,23 @@ class FileRun:
 
     def _read(self, file: _Open, *, wait: bool) -> bool:
         """Take what the source has; whether there was anything, the end included."""
-        blocks = None if self._stopping else file.pump.take(AT_ONCE, wait=wait)
-        if blocks is None:
+        if self._stopping and not file.ended:
+            # What a pipe has sent is not to be had again; a file still has what was not heard.
+            late = file.pump.take(EVERYTHING, wait=False) if file.pump.is_live else None
+            blocks: list[Block] | None = late or []
             file.ended = True
+        else:
+            blocks = file.pump.take(AT_ONCE, wait=wait)
+            file.ended = blocks is None
+        self._feed(file, blocks or [])
+        if file.ended:
             file.stream.close()
-            return True
+        return file.ended or bool(blocks)
+
+    def _feed(self, file: _Open, blocks: Sequence[Block]) -> None:
         reasons = {gap.end: gap.reason for gap in list(file.pump.reader.gaps)}
         for start, rows in _joined(blocks):
             file.stream.feed(start, rows, reasons.get(start, "the source has no audio here"))
-        return bool(blocks)
 
     def _event(self, file: _Open, event: Event) -> Report:
         if isinstance(event, Caption):

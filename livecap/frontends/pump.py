@@ -35,7 +35,7 @@ class Pump:
         self.reader = Reader(
             source, track=config.track, split=config.split, raw=config.raw, name=name
         )
-        self.is_live = path == "-"
+        self.is_live = path == "-" or not Path(path).is_file()  # it may never say more
         self.failure: LivecapError | None = None  # why it ended before its end
         self._blocks: queue.Queue[Block | None] = queue.Queue(AHEAD)
         self._stopped = threading.Event()
