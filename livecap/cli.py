@@ -210,7 +210,7 @@ def _prepare_streams() -> None:
     """Closed standard streams: nothing to read, errors unseen, and output refused when it comes."""
     sys.stdin = sys.stdin or open(os.devnull)  # noqa: SIM115 - open to the end
     sys.stdout = sys.stdout or open(os.devnull)  # noqa: SIM115 - not writable, on purpose
-    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
+    sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115 - open to the end
 
 
 def _spelt_out(words: Sequence[str]) -> list[str]:

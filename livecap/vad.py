@@ -128,6 +128,7 @@ def load() -> Silero:
         with warnings.catch_warnings():
             # The package ships no other format with these weights; torch keeps reading it.
             warnings.filterwarnings("ignore", message=".*torch.jit.load", category=Warning)
+            # torch.jit.load has no annotations
             weights = torch.jit.load(str(file)).state_dict()  # type: ignore[no-untyped-call]
         return Silero({name: tensor.detach() for name, tensor in weights.items()})
     except (RuntimeError, ValueError, KeyError) as error:
