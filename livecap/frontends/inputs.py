@@ -11,7 +11,7 @@ STDIN = "-"
 # In a folder, only what looks like media is taken; files named one by one are judged by their
 # bytes.
 MEDIA = frozenset(
-    "3ga 3gp aac ac3 aif aiff aifc amr ape asf au avi caf dts eac3 flac flv gsm m2ts m4a m4b m4v "  # noqa: SIM905
+    "3ga 3gp aac ac3 aif aiff aifc amr ape asf au avi caf dts eac3 flac flv gsm m2ts m4a m4b m4v "  # noqa: SIM905 - reads better than 60 quoted words
     "mka mkv mov mp2 mp3 mp4 mpeg mpg mts oga ogg ogv opus ra rf64 rm snd spx tta ts vob voc w64 "
     "wav weba webm wma wmv wv".split()
 )
