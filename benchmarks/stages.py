@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
-os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # as the livecap command does
+from livecap.cli import ENVIRONMENT
+
+os.environ.update(ENVIRONMENT | os.environ)
 
 import torch
 from compare import join, machine, write_table

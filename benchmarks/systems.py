@@ -15,6 +15,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from livecap.cli import ENVIRONMENT
 from livecap.config import DecodeConfig
 
 Pcm = NDArray[np.float32]
@@ -156,5 +157,5 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("GOMP_SPINCOUNT", "1000")  # as the livecap command does
+    os.environ.update(ENVIRONMENT | os.environ)
     main()

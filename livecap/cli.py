@@ -16,12 +16,17 @@ FAILED, USAGE, STOPPED = 1, 2, 130  # exit statuses, as shells know them
 
 SHORT = {"-f": "--format", "-o": "--output", "-m": "--model", "-l": "--language", "-q": "--quiet"}
 
-# Between two operations torch's threads wait actively, libgomp's default being so long that
-# another busy program makes everything several times slower. So short, a quiet machine is as fast
-# (benchmarks/README.md). It only counts if set before torch is loaded.
-SPIN = {"GOMP_SPINCOUNT": "1000"}
-
-M_MMAP_THRESHOLD, M_ARENA_MAX = -3, -8  # of malloc.h
+# What only counts if it is set before torch is loaded (measured in benchmarks/README.md).
+ENVIRONMENT = {
+    # Between two operations torch's threads wait actively, libgomp's default being so long that
+    # another busy program makes everything several times slower. So short, a quiet machine is as
+    # fast.
+    "GOMP_SPINCOUNT": "1000",
+    # oneDNN and torch's layer over it keep what they prepared for the last 1024 shapes each. Every
+    # length of a text is a shape: within hours that comes to hundreds of megabytes, for no speed.
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",
+    "LRU_CACHE_CAPACITY": "64",
+}
 
 app = App(
     name="livecap",
@@ -169,9 +174,8 @@ def _format(output: OutputConfig, paths: Sequence[str]) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command and leave with its status."""
-    for name, value in SPIN.items():
+    for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    _prepare_memory()
     _prepare_streams()
     typed = _spelt_out(sys.argv[1:] if arguments is None else arguments)
     try:
@@ -190,20 +194,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         status = STOPPED
     sys.exit(status or 0)
-
-
-def _prepare_memory() -> None:
-    """Have glibc give large blocks back at once, so that hours of audio take no more than minutes.
-
-    By default its limit for that grows with use, and the heap between frays (benchmarks/README.md).
-    """
-    if sys.platform == "linux":
-        import ctypes
-
-        libc = ctypes.CDLL(None)
-        if hasattr(libc, "mallopt"):
-            libc.mallopt(M_MMAP_THRESHOLD, 1 << 20)
-            libc.mallopt(M_ARENA_MAX, 1)
 
 
 def _prepare_streams() -> None:
