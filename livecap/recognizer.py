@@ -7,8 +7,8 @@ from typing import Generic, TypeVar
 
 from livecap.config import DecodeConfig
 from livecap.engine.engine import Engine
-from livecap.engine.scheduler import Memory, Request, Sequence
-from livecap.models.protocol import Ask, Listen, Model, Recognition
+from livecap.engine.request import Request, Sequence
+from livecap.models.protocol import Ask, Heard, Listen, Model, Recognition
 from livecap.work import Hypothesis, Work
 
 PATIENCE = 2.5  # seconds; a batch of windows of a tiny model takes about two on two cores
@@ -82,11 +82,11 @@ class Recognizer(Generic[Key]):
             return
         begun = self._clock()
         while self._listening and self._clock() - begun < self._patience:
-            memories = self.model.hear([self._listening[0][0]])
-            if not memories:
+            heard = self.model.hear([self._listening[0][0]])
+            if not heard:
                 break  # no room; some will be freed
             _, job = self._listening.pop(0)
-            self._go_on(job, memories[0])
+            self._go_on(job, heard[0])
         if self._listening:
             self._patience *= 2
             self._most_left = len(self._decoding) // 2
@@ -100,7 +100,7 @@ class Recognizer(Generic[Key]):
             job.recognition.close()
         self._listening, self._decoding = [], {}
 
-    def _go_on(self, job: Job[Key], answer: Memory | Sequence | None) -> None:
+    def _go_on(self, job: Job[Key], answer: Heard | Sequence | None) -> None:
         """Hand a recognition its answer and take its next question, or its result."""
         try:
             ask: Ask = job.recognition.send(answer)

@@ -18,10 +18,11 @@ from livecap.checkpoints import (
     whisper_shapes,
 )
 from livecap.config import Precision
+from livecap.engine.batch import Batch
 from livecap.engine.engine import Engine
 from livecap.engine.layers import choose
 from livecap.engine.pages import Pages
-from livecap.engine.scheduler import Batch, Memory, Request, Sequence
+from livecap.engine.request import Memory, Request, Sequence
 from livecap.engine.whisper_decoder import Room, WhisperDecoder
 from towers.layers import MakeLinear, dense
 from towers.whisper import Tower

@@ -13,8 +13,8 @@ from torch import Tensor
 
 from livecap.engine.engine import HALT_EVERY, Engine
 from livecap.engine.pages import Pages, Table
+from livecap.engine.request import Request
 from livecap.engine.sampler import Suppress
-from livecap.engine.scheduler import Request
 
 END = 80
 ONLY_TEXT = Suppress(torch.arange(END, 120))  # it never ends by itself

@@ -27,8 +27,8 @@ from livecap.config import Precision
 from livecap.engine.attention import Entry, attend, plan
 from livecap.engine.engine import Engine
 from livecap.engine.layers import Int8, choose
+from livecap.engine.request import Request, Rule, Sequence
 from livecap.engine.sampler import Suppress, Timestamps
-from livecap.engine.scheduler import Request, Rule, Sequence
 from livecap.engine.whisper_decoder import Room, WhisperDecoder
 from towers.layers import dense
 from towers.mel import Mel
@@ -363,6 +363,14 @@ def test_int8_is_a_percent_off_on_the_whole() -> None:
     exact = x @ weight.T
     error = Int8.of(weight, None)(x) - exact
     assert error.norm() / exact.norm() < 0.012  # 0.0103 was seen
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_int8_leaves_the_checkpoint_as_it_is(dtype: torch.dtype) -> None:
+    weight = torch.randn(40, 64, generator=torch.Generator().manual_seed(1)).to(dtype)
+    before = weight.clone()
+    Int8.of(weight, None)
+    assert torch.equal(weight, before)
 
 
 def test_an_int8_row_does_not_depend_on_its_batch() -> None:

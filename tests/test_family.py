@@ -19,7 +19,7 @@ from livecap.checkpoints import Checkpoint, load_whisper, resolve
 from livecap.config import DecodeConfig, ModelConfig
 from livecap.events import RATE, Word
 from livecap.models.load import Loaded, load_model
-from livecap.models.whisper_fallback import Runaway
+from livecap.models.runaway import Runaway
 from livecap.recognizer import Recognizer
 from livecap.segments import Piece, Segment
 from livecap.work import Hypothesis, Work

@@ -25,8 +25,8 @@ from torch import Tensor
 from transformers import WhisperConfig, WhisperForConditionalGeneration
 
 from livecap.engine.engine import Engine
+from livecap.engine.request import Memory, Request, Rule
 from livecap.engine.sampler import Suppress, SuppressFirst, Timestamps
-from livecap.engine.scheduler import Memory, Request, Rule
 from livecap.tokens import Specials, specials_of
 from towers.mel import Mel
 

@@ -5,9 +5,11 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
+from livecap.engine.batch import Batch
 from livecap.engine.pages import Pages
+from livecap.engine.request import Request, Sequence
 from livecap.engine.sampler import choose
-from livecap.engine.scheduler import Batch, Request, Scheduler, Sequence
+from livecap.engine.scheduler import Scheduler
 
 HALT_EVERY = 8  # tokens between two questions whether a sequence runs away
 
@@ -59,8 +61,8 @@ class Engine:
             return []
         batch = self.scheduler.batch(self.decoder.memory, self.decoder.device)
         _sample(self.decoder.forward(batch), batch)
-        for sequence in batch.sequences:
-            self.decoder.pages.truncate(sequence.table, sequence.cached)
+        for turn in batch.turns:
+            self.decoder.pages.truncate(turn.sequence.table, turn.sequence.cached)
         return self.scheduler.retire()
 
 
@@ -68,15 +70,20 @@ def _sample(logits: Tensor, batch: Batch) -> None:
     """Logits [wanted, vocab] -> every sequence one step (or one verified draft) further."""
     rows = 0
     spans: list[tuple[Sequence, slice]] = []
-    for sequence in batch.sequences:
-        watch = sequence.request.watch
-        if watch and sequence.cached <= watch[0] < len(sequence.inputs):
+    for turn in batch.turns:
+        sequence, watch = turn.sequence, turn.sequence.request.watch
+        if watch and turn.is_watched:
             sequence.watched = float(logits[rows].softmax(-1)[watch[1]])
             rows += 1
+        if not turn.is_last:
+            sequence.cached += turn.rows
+            continue
         span = slice(rows, rows + 1 + len(sequence.draft))
         _rule(logits[span], sequence)
         spans.append((sequence, span))
         rows = span.stop
+    if not spans:
+        return
     normed = logits.log_softmax(-1)
     likeliest = normed.argmax(-1).tolist()
     for sequence, span in spans:

@@ -5,6 +5,7 @@ from typing import Literal
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
 from livecap.config import Precision
 from livecap.errors import ConfigError
@@ -13,6 +14,7 @@ from towers.layers import Linear, MakeLinear, dense
 # Weights of this many elements and more no longer fit a core's cache beside the keys and values,
 # so a decode step waits for memory, and a byte each beats two. Smaller ones stay in bf16.
 LARGE = 2 << 20
+FEW = 16  # rows up to which an int8 product, which waits for memory, beats one in bf16
 CACHED = 1024  # rows quantised at a time, so that they stay in a core's cache
 
 
@@ -61,7 +63,8 @@ class Int8:
             rows = weight[at : at + CACHED].float()
             scale = torch.maximum(rows.amax(1), -rows.amin(1)).clamp_(min=1e-12).div_(127)
             scales[at : at + CACHED] = scale
-            rounded[at : at + CACHED] = rows.div_(scale[:, None]).round_()
+            # Not in place: float32 rows are the checkpoint's own.
+            rounded[at : at + CACHED] = rows.div(scale[:, None]).round_()
         packed = torch.ops.onednn.qlinear_prepack(rounded, None)
         zeros = torch.zeros(len(scales), dtype=torch.int64)
         return Int8(packed, scales, zeros, None if bias is None else bias.float())
@@ -78,6 +81,45 @@ class Int8:
         if self.bias is not None:
             out = out.add_(self.bias)
         return out.view(*x.shape[:-1], -1)
+
+
+@dataclass(frozen=True, slots=True)
+class ByRows:
+    """A linear map kept twice: one way is faster, or sparser with memory, for few rows."""
+
+    few: Linear
+    many: Linear
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return self.few(x) if x.shape[0] <= FEW else self.many(x)
+
+
+@dataclass(frozen=True, slots=True)
+class RmsNorm:
+    """Root-mean-square normalisation in float32, whatever comes in."""
+
+    weight: Tensor  # [width]
+    eps: float
+
+    def __call__(self, x: Tensor) -> Tensor:
+        return F.rms_norm(x.float(), self.weight.shape, self.weight, self.eps)
+
+
+def rotary(positions: Tensor, dim: int, theta: float) -> tuple[Tensor, Tensor]:
+    """Positions [row] -> cosines and sines [row, 1, dim // 2] of the angles to turn by.
+
+    Source: Su et al., RoFormer (2021).
+    """
+    scales = theta ** (-torch.arange(0, dim, 2, device=positions.device) / dim)
+    angles = positions[:, None, None] * scales
+    return angles.cos(), angles.sin()
+
+
+def rotate(x: Tensor, turns: tuple[Tensor, Tensor]) -> Tensor:
+    """Rows [row, head, dim], turned: dimension i is paired with i + dim // 2."""
+    cosines, sines = turns
+    low, high = x.chunk(2, -1)
+    return torch.cat([low * cosines - high * sines, high * cosines + low * sines], -1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,6 +144,21 @@ class Precisions:
 
         def make(weight: Tensor, bias: Tensor | None) -> Linear:
             return plain(weight, bias) if weight.numel() < smallest else Int8.of(weight, bias)
+
+        return make
+
+    def make_twofold_linear(self) -> MakeLinear:
+        """For a decoder whose prompts have many rows and whose steps have few.
+
+        With int8 for large weights only, both ways are kept: prompts stay in full precision.
+        """
+        if self.int8 != "large":
+            return self.make_decoder_linear()
+        plain, small = self._plain(self.decoder), self.make_decoder_linear()
+
+        def make(weight: Tensor, bias: Tensor | None) -> Linear:
+            few, many = small(weight, bias), plain(weight, bias)
+            return ByRows(few, many) if isinstance(few, Int8) else many
 
         return make
 

@@ -57,11 +57,17 @@ class Pages:
 
     def admit(self, length: int) -> Table | None:
         """A table that may grow to `length` positions, or None if there is no room for it now."""
-        pages = self.needed(length)
+        table = Table()
+        return table if self.extend(table, length) else None
+
+    def extend(self, table: Table, length: int) -> bool:
+        """Promise a table as many pages as `length` positions need; False if there is no room."""
+        pages = self.needed(length) - len(table.pages) - table.promised
         if pages > self.available:
-            return None
+            return False
+        table.promised += pages
         self._promised += pages
-        return Table(promised=pages)
+        return True
 
     def grow(self, table: Table, length: int) -> None:
         """Give the table pages for `length` positions. Within its promise this always works."""
@@ -79,11 +85,15 @@ class Pages:
             table.promised += 1
             self._promised += 1
 
-    def release(self, table: Table) -> None:
-        """Give everything back. The table is empty after it."""
-        self.truncate(table, 0)
+    def keep(self, table: Table, length: int) -> None:
+        """Keep what the first `length` positions need, and give up the rest of the promise."""
+        self.truncate(table, length)
         self._promised -= table.promised
         table.promised = 0
+
+    def release(self, table: Table) -> None:
+        """Give everything back. The table is empty after it."""
+        self.keep(table, 0)
 
     def write(self, layer: int, slots: Tensor, keys: Tensor, values: Tensor) -> None:
         """Store rows: slots [row] as page * size + offset; keys and values [row, head, dim]."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from livecap.engine.scheduler import Sequence
+from livecap.engine.request import Sequence
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,93 +1,22 @@
 """Requests -> the batch of the next step: who runs, with which rows, on which pages."""
 
-import math
-from collections.abc import Callable
-from collections.abc import Sequence as Tokens
-from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from itertools import takewhile
 
 import torch
-from torch import Tensor
 
-from livecap.engine.attention import Entry, Plan, plan
+from livecap.engine.batch import Batch, Turn, pack, turn
 from livecap.engine.pages import Pages, Table
+from livecap.engine.request import Request, Sequence
 
-
-class Rule(Protocol):
-    """Forbids tokens: edits a row of logits [vocab] in place, given what was sampled before it."""
-
-    def __call__(self, logits: Tensor, sampled: Tokens[int]) -> None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """What a sequence's cross-attention reads: encoder rows, projected once into pages."""
-
-    table: Table
-    length: int  # rows
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Request:
-    """One piece of decoding. Two requests are equal only if they are the same one."""
-
-    prompt: tuple[int, ...]
-    limit: int  # most positions, the prompt's included
-    ends: frozenset[int]  # any of these ends it and is not part of the result
-    rules: tuple[Rule, ...] = ()
-    temperature: float = 0.0  # 0: the likeliest token; else sampled
-    seed: int = 0  # of the sampling
-    draft: tuple[int, ...] = ()  # guessed tokens, verified in the first step; greedy only
-    memory: Memory | None = None
-    watch: tuple[int, int] | None = None  # (position, token): report this token's probability there
-    halt: Callable[[Tokens[int]], bool] | None = None  # stops a run-away; asked now and then
-    deadline: float = math.inf  # seconds on the caller's clock; the earliest goes first
-
-
-@dataclass(slots=True, eq=False)
-class Sequence:
-    """A request under way."""
-
-    request: Request
-    inputs: list[int]  # the prompt, then every token sampled so far
-    table: Table
-    generator: torch.Generator | None  # of the sampling; only where temperature > 0
-    cached: int = 0  # positions whose keys and values are in the pages; <= len(inputs)
-    logprobs: list[float] = field(default_factory=list)  # of each sampled token and of the end
-    watched: float | None = None  # the probability asked for by `watch`
-    status: Literal["running", "end", "limit", "halted"] = "running"
-
-    @property
-    def sampled(self) -> list[int]:
-        """What was decoded, without the end token."""
-        return self.inputs[len(self.request.prompt) :]
-
-    @property
-    def todo(self) -> int:
-        """Positions that the next step has to compute, drafts not counted."""
-        return len(self.inputs) - self.cached
-
-    @property
-    def draft(self) -> tuple[int, ...]:
-        """The guess to verify now: only the first step has one."""
-        return () if self.cached else self.request.draft
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """The rows of one forward pass, packed without padding."""
-
-    sequences: tuple[Sequence, ...]
-    tokens: Tensor  # [row]
-    positions: Tensor  # [row]
-    slots: Tensor  # [row]: where its keys and values go
-    attention: Plan
-    memory: Plan | None
-    wanted: Tensor  # [wanted]: rows whose logits are needed, a sequence's own in order
+PREFILL = 1024  # rows of prompts in a step, so that a long one neither fills memory nor blocks
 
 
 class Scheduler:
-    """Earliest deadline first; a sequence is admitted when all pages it can need are there."""
+    """Earliest deadline first; a sequence is admitted when all pages it can need are there.
+
+    What is kept between requests takes pages too: keep so little that the largest request fits
+    beside it.
+    """
 
     def __init__(self, pages: Pages, *, most: int) -> None:
         self.pages = pages
@@ -100,6 +29,7 @@ class Scheduler:
         assert self.pages.needed(request.limit) <= self.pages.count, "can never be admitted"
         assert len(request.prompt) + len(request.draft) < request.limit, "no room to decode"
         assert not (request.draft and request.temperature), "a draft is verified greedily"
+        assert len(request.identity) < len(request.prompt), "nothing is left to compute"
         self.waiting.append(request)
         self.waiting.sort(key=lambda waiting: waiting.deadline)  # stable: equals stay in order
 
@@ -107,59 +37,56 @@ class Scheduler:
         """Move requests from waiting to running while there is room."""
         while self.waiting and len(self.running) < self.most:
             request = self.waiting[0]
-            table = self.pages.admit(request.limit)
-            if table is None:
+            table, cached = self._table(request)
+            if not self.pages.extend(table, request.limit):
                 return
             self.waiting.pop(0)
             generator = None
             if request.temperature:
                 generator = torch.Generator().manual_seed(request.seed)
-            self.running.append(Sequence(request, list(request.prompt), table, generator))
+            self.running.append(Sequence(request, list(request.prompt), table, generator, cached))
+
+    def _table(self, request: Request) -> tuple[Table, int]:
+        """The table that a request starts from, and the positions in it that are right."""
+        kept = request.kept
+        if kept is None:
+            return Table(), 0
+        pairs = zip(kept.identity, request.identity, strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        kept.identity = kept.identity[:same]
+        self.pages.keep(kept.table, same)
+        return kept.table, same
 
     def batch(self, memory: Pages | None, device: torch.device) -> Batch:
-        """All running sequences' new rows."""
-        tokens: list[int] = []
-        positions: list[int] = []
-        slots: list[int] = []
-        wanted: list[int] = []
-        heard: list[Entry] = []
-        entries: list[Entry] = []
+        """The running sequences' new rows: all single ones, and as much of prompts as fits."""
+        turns: list[Turn] = []
+        left = PREFILL
         for sequence in self.running:
-            assert sequence.cached <= len(sequence.inputs)
-            new = [*sequence.inputs[sequence.cached :], *sequence.draft]
-            start, stop = sequence.cached, sequence.cached + len(new)
-            self.pages.grow(sequence.table, stop)
-            watch = sequence.request.watch
-            if watch and start <= watch[0] < len(sequence.inputs):
-                wanted.append(len(tokens) + watch[0] - start)
-            wanted.extend(range(len(tokens) + sequence.todo - 1, len(tokens) + len(new)))
-            tokens += new
-            positions += range(start, stop)
-            slots += self.pages.slots(sequence.table, start, stop)
-            entries.append(Entry(len(new), sequence.table.pages, stop, causal=True))
-            source = sequence.request.memory
-            if source:
-                heard.append(Entry(len(new), source.table.pages, source.length, causal=False))
-        return Batch(
-            tuple(self.running),
-            torch.tensor(tokens, device=device),
-            torch.tensor(positions, device=device),
-            torch.tensor(slots, device=device),
-            plan(entries, size=self.pages.size, device=device),
-            plan(heard, size=memory.size, device=device) if memory else None,
-            torch.tensor(wanted, device=device),
-        )
+            if sequence.logprobs:  # a token at a time: always
+                turns.append(turn(sequence, 1))
+            elif left > 0:
+                turns.append(turn(sequence, left))
+                left -= turns[-1].rows
+        return pack(turns, self.pages, memory, device)
 
     def retire(self) -> list[Sequence]:
         """Take the finished sequences out and free their pages."""
         finished = [sequence for sequence in self.running if sequence.status != "running"]
         for sequence in finished:
-            self.pages.release(sequence.table)
+            self._leave(sequence)
         self.running = [sequence for sequence in self.running if sequence.status == "running"]
         return finished
 
     def clear(self) -> None:
         """Drop everything and free its pages."""
         for sequence in self.running:
-            self.pages.release(sequence.table)
+            self._leave(sequence)
         self.running, self.waiting = [], []
+
+    def _leave(self, sequence: Sequence) -> None:
+        kept = sequence.request.kept
+        if kept is None:
+            self.pages.release(sequence.table)
+            return
+        kept.identity = sequence.request.identity[: sequence.cached]
+        self.pages.keep(sequence.table, len(kept.identity))

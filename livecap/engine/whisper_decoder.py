@@ -8,8 +8,9 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from livecap.engine.attention import attend
+from livecap.engine.batch import Batch
 from livecap.engine.pages import Pages
-from livecap.engine.scheduler import Batch, Memory
+from livecap.engine.request import Memory
 from towers.layers import Linear, MakeLinear, Norm, Weights
 
 PAGE = 32  # positions; a caption has about 90

@@ -6,18 +6,24 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
 
 from livecap.config import DecodeConfig
 from livecap.engine.engine import Decoder
-from livecap.engine.scheduler import Memory, Request
+from livecap.engine.request import Memory, Request
 from livecap.work import Hypothesis, Work
 
 Pcm = NDArray[np.float32]
 
 
+# What a tower makes of audio: rows that a prompt takes in, or a memory for cross-attention, which
+# whoever asked for it frees.
+Heard = Tensor | Memory
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Listen:
-    """A question to the tower: encode this. The answer is a `Memory`, which the asker frees."""
+    """A question to the tower: encode this. The answer is what the family's decoder reads."""
 
     pcm: Pcm  # [sample], 16 kHz
 
@@ -25,7 +31,7 @@ class Listen:
 Ask = Listen | Request
 
 # A family's way from work to hypothesis, written straight on: it yields what it wants computed and
-# is sent the answer (a Memory for a Listen, a finished Sequence for a Request). Whoever drives many
+# is sent the answer (a Heard for a Listen, a finished Sequence for a Request). Whoever drives many
 # of these at once batches what they ask for.
 Recognition = Generator[Ask, Any, Hypothesis]
 
@@ -36,6 +42,7 @@ class Model(Protocol):
     name: str
     languages: tuple[str, ...]  # ISO 639-1 codes it can be told; one for English-only models
     segment: int  # most samples in a piece of work
+    times_words: bool  # whether it can give words their times
 
     @property
     def decoder(self) -> Decoder:
@@ -44,7 +51,7 @@ class Model(Protocol):
     def check(self, config: DecodeConfig) -> None:
         """Raise ConfigError for options that this model can't follow."""
 
-    def hear(self, asked: Sequence[Listen]) -> list[Memory]:
+    def hear(self, asked: Sequence[Listen]) -> Sequence[Heard]:
         """Answer as many questions, from the first on, as there is room for."""
 
     def recognise(self, work: Work, config: DecodeConfig) -> Recognition:

@@ -12,9 +12,9 @@ import torch
 from livecap.checkpoints import WhisperCheckpoint
 from livecap.config import DecodeConfig
 from livecap.engine.layers import Precisions
+from livecap.engine.request import Memory, Request
+from livecap.engine.request import Sequence as Decoded
 from livecap.engine.sampler import Only
-from livecap.engine.scheduler import Memory, Request
-from livecap.engine.scheduler import Sequence as Decoded
 from livecap.engine.whisper_decoder import Room, WhisperDecoder
 from livecap.errors import ConfigError
 from livecap.events import RATE
@@ -27,7 +27,7 @@ from towers.mel import Mel
 from towers.whisper import FRAMES, SAMPLES_PER_ROW, Tower
 
 WINDOW = 30 * RATE  # samples that the encoder hears at once
-SEGMENT = 28 * RATE  # leaves the last words some air before the window's end
+LONGEST = 28  # seconds of a piece of work: leaves the last words some air before the window's end
 MARGIN = 50  # encoder rows (1 s) behind the audio that the decoder sees; none costs accuracy
 SHORTEST = RATE // 2  # samples: what is left of a window below this is not heard again
 PROGRESS = 2 * RATE  # samples that a window must be done with for another to follow
@@ -40,7 +40,7 @@ CARRIED = 223  # most tokens of context, half a decoder's positions
 class Whisper:
     """A loaded Whisper model."""
 
-    segment = SEGMENT
+    times_words = True
 
     def __init__(
         self,
@@ -49,8 +49,11 @@ class Whisper:
         *,
         room: Room,
         device: torch.device,
+        segment: int = LONGEST,
     ) -> None:
-        dims, tensors = checkpoint.dims, checkpoint.tensors
+        dims = checkpoint.dims
+        tensors = {name: tensor.to(device) for name, tensor in checkpoint.tensors.items()}
+        self.segment = segment * RATE
         self.name = checkpoint.name
         self.tokenizer = checkpoint.tokenizer
         self.facts = checkpoint.generation

@@ -11,12 +11,13 @@ import torch
 
 from livecap.checkpoints import GenerationFacts
 from livecap.config import DecodeConfig
+from livecap.engine.request import Memory, Request, Rule
+from livecap.engine.request import Sequence as Decoded
 from livecap.engine.sampler import Suppress, SuppressFirst, Timestamps
-from livecap.engine.scheduler import Memory, Request, Rule
-from livecap.engine.scheduler import Sequence as Decoded
 from livecap.events import Scores
 from livecap.models.protocol import Ask
-from livecap.text import SHORT_PERIOD, compression_ratio, loop_period, loop_start
+from livecap.models.runaway import SPOKEN, Runaway
+from livecap.text import compression_ratio, loop_start
 from livecap.tokens import Tokenizer
 
 REPETITIVE = 2.4  # compression ratio from which text counts as a loop
@@ -24,11 +25,7 @@ UNLIKELY = -1.0  # mean log-probability below which text counts as wrong
 HOPELESS = -2.0  # mean log-probability below which no text is kept: none was ever right
 NO_SPEECH = 0.6  # probability of "no speech" from which unlikely text counts as none
 
-# People do say a sentence three times over. What sets that apart from a loop: it fits the time, the
-# model is sure of it without having been led there by a context, and it is more than a few words.
-LONG = SHORT_PERIOD + 1  # tokens of a block too long for `loop_period` to see
-SPOKEN = 5.0  # tokens a second, the most that fast speech has
-SURE = -0.4  # mean log-probability from which a repetition is believed
+SURE = -0.4  # mean log-probability from which a repetition is believed, if no context led there
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,29 +52,6 @@ class Attempt:
         """Whether there was nothing to hear."""
         unlikely = self.scores.average_logprob < UNLIKELY
         return unlikely and self.scores.no_speech_probability > NO_SPEECH
-
-
-@dataclass(frozen=True, slots=True)
-class Runaway:
-    """Whether a text repeats itself without end. Asked of all tokens sampled so far."""
-
-    begin: int  # the first timestamp; these differ from copy to copy
-    spoken: int  # text tokens that can be said in the window
-
-    def __call__(self, tokens: Sequence[int]) -> bool:
-        return self.repeats(tokens) and not self.could_be_said(tokens)
-
-    def repeats(self, tokens: Sequence[int]) -> bool:
-        """Whether the text ends in copies of one block."""
-        return loop_period(self._text(tokens)) is not None
-
-    def could_be_said(self, tokens: Sequence[int]) -> bool:
-        """Whether somebody may have repeated a sentence: it fits the time, and is one."""
-        text = self._text(tokens)
-        return len(text) <= self.spoken and (loop_period(text) or LONG) > SHORT_PERIOD
-
-    def _text(self, tokens: Sequence[int]) -> list[int]:
-        return [token for token in tokens if token < self.begin]
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +144,7 @@ class Fallback:
         )
         return (*rules, grammar)
 
-    def _judge(self, decoded: Decoded, runaway: "Runaway", *, led: bool) -> Attempt:
+    def _judge(self, decoded: Decoded, runaway: Runaway, *, led: bool) -> Attempt:
         tokens = decoded.sampled
         text = self.tokenizer.decode(tokens)
         ratio = compression_ratio(text)

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 
 from livecap.alignment import token_rows
-from livecap.engine.scheduler import Memory
+from livecap.engine.request import Memory
 from livecap.engine.whisper_decoder import WhisperDecoder
 from livecap.events import Scores, Word
 from livecap.tokens import Tokenizer

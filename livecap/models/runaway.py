@@ -1,0 +1,34 @@
+"""Whether a text under way repeats itself without end. Asked of the tokens sampled so far."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from livecap.text import SHORT_PERIOD, loop_period
+
+# People do say a sentence three times over. What sets that apart from a loop: it fits the time, the
+# model is sure of it without having been led there by a context, and it is more than a few words.
+LONG = SHORT_PERIOD + 1  # tokens of a block too long for `loop_period` to see
+SPOKEN = 5.0  # tokens a second, the most that fast speech has
+
+
+@dataclass(frozen=True, slots=True)
+class Runaway:
+    """The question, for one stretch of audio."""
+
+    begin: int  # ids from here on are no text; timestamps differ from copy to copy
+    spoken: int  # text tokens that can be said in the window
+
+    def __call__(self, tokens: Sequence[int]) -> bool:
+        return self.repeats(tokens) and not self.could_be_said(tokens)
+
+    def repeats(self, tokens: Sequence[int]) -> bool:
+        """Whether the text ends in copies of one block."""
+        return loop_period(self._text(tokens)) is not None
+
+    def could_be_said(self, tokens: Sequence[int]) -> bool:
+        """Whether somebody may have repeated a sentence: it fits the time, and is one."""
+        text = self._text(tokens)
+        return len(text) <= self.spoken and (loop_period(text) or LONG) > SHORT_PERIOD
+
+    def _text(self, tokens: Sequence[int]) -> list[int]:
+        return [token for token in tokens if token < self.begin]
