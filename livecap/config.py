@@ -93,10 +93,36 @@ class ModelConfig:
     """Of the CPU; 0: one a core."""
     batch_size: int = 0
     """Stretches of speech decoded at once; 0: as many as memory and speed suggest."""
+    max_segment: int = 0
+    """Seconds: the longest stretch of speech that the model hears at once; 0: what suits it."""
+    attention_window: int = 0
+    """Seconds of audio that see each other in Qwen3-ASR's encoder: 2, 4 or 8; 0: as trained."""
 
     def __post_init__(self) -> None:
         _check(0 <= self.threads <= 1024, "--threads", self.threads, "Use 1 or more.")
         _check(0 <= self.batch_size <= 256, "--batch-size", self.batch_size, "Use 1 to 256.")
+        seconds = self.max_segment
+        window = self.attention_window
+        _check(window in (0, 2, 4, 8), "--attention-window", window, "Use 2, 4 or 8.")
+        _check(seconds == 0 or 2 <= seconds <= 1200, "--max-segment", seconds, "Use 2 to 1200.")
+
+    def refuse_window(self, name: str) -> None:
+        """For a model whose encoder has no windows to choose. Raises ConfigError if one is."""
+        window, remedy = self.attention_window, f"{name} has no such windows; leave it out."
+        _check(not window, "--attention-window", window, remedy)
+
+    def segment(self, best: int, longest: int, name: str) -> int:
+        """Seconds that suit a model, and the most it can hear at once -> seconds to give it.
+
+        Raises ConfigError for more than it can hear.
+        """
+        _check(
+            self.max_segment <= longest,
+            "--max-segment",
+            self.max_segment,
+            f"{name} hears {longest} seconds at once, at most.",
+        )
+        return self.max_segment or best
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,12 +154,20 @@ class Tokenizer:
                 "This model's folder has no merges, so a prompt can't be turned into tokens",
                 remedy="Copy the model's tokenizer.json into its folder, or leave the prompt out.",
             )
-        return self._load_bpe()
+        import tokenizers
+
+        tokenizer = self._load_bpe()
+        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+        return tokenizer
 
     def encode(self, text: str) -> list[int]:
         """Text -> ids, with no special ids whatever the text is. Raises ConfigError."""
         encoded: list[int] = self._bpe.encode(text, add_special_tokens=False).ids
         return encoded
+
+    def is_text(self, number: int) -> bool:
+        """Whether an id stands for text; special ids and timestamps don't."""
+        return number < self.specials.eot
 
     def decode_bytes(self, ids: Iterable[int]) -> bytes:
         """Ids -> the bytes they stand for; special ids and timestamps stand for none."""

@@ -1,9 +1,9 @@
 """Token ids -> words as they are written, each with its ids. For word times and captions."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Protocol
 
 from livecap.text import Utf8
-from livecap.tokens import Tokenizer
 
 UNSPACED = frozenset({"zh", "ja", "th", "lo", "my", "yue"})  # written without spaces between words
 # As in OpenAI's whisper/timing.py, and the brackets of Chinese and Japanese.
@@ -14,10 +14,20 @@ CLOSING = frozenset("\"'.。,，!！?？:：”)]}、」』）》")  # belongs t
 Piece = tuple[str, list[int]]
 
 
-def split_words(tokenizer: Tokenizer, ids: Sequence[int], language: str | None) -> list[Piece]:
+class Vocabulary(Protocol):
+    """What ids stand for: the tokenizer of any family."""
+
+    def is_text(self, number: int) -> bool:
+        """Whether an id stands for text."""
+
+    def decode_bytes(self, ids: Iterable[int]) -> bytes:
+        """Ids -> the bytes they stand for."""
+
+
+def split_words(tokenizer: Vocabulary, ids: Sequence[int], language: str | None) -> list[Piece]:
     """Ids and the language's code -> (text, ids) of each word, punctuation merged into words.
 
-    A word begins with the white space before it. The texts, joined, are `tokenizer.decode(ids)`,
+    A word begins with the white space before it. The texts, joined, are the ids' text,
     and the ids, joined, are `ids` without special ones. In languages written without spaces the
     smallest run of tokens that makes whole characters stands for a word. None: any with spaces.
     """
@@ -27,12 +37,23 @@ def split_words(tokenizer: Tokenizer, ids: Sequence[int], language: str | None) 
     return _close(_open(pieces))
 
 
-def _characters(tokenizer: Tokenizer, ids: Sequence[int]) -> list[Piece]:
+def split_text(text: str, language: str | None) -> list[str]:
+    """As `split_words`, for text without ids: joined, the words are the text.
+
+    In languages written without spaces every character stands for a word.
+    """
+    pieces: list[Piece] = [(character, []) for character in text]
+    if language not in UNSPACED:
+        pieces = _spaced(pieces)
+    return [word for word, _ in _close(_open(pieces))]
+
+
+def _characters(tokenizer: Vocabulary, ids: Sequence[int]) -> list[Piece]:
     """Ids -> the smallest runs of ids that are whole characters."""
     characters, pieces = Utf8(), list[Piece]()
     text, run = "", list[int]()  # what isn't whole yet
     for number in ids:
-        if number >= tokenizer.specials.eot:
+        if not tokenizer.is_text(number):
             continue
         text += characters.push(tokenizer.decode_bytes([number]))
         run.append(number)

@@ -17,6 +17,8 @@ from livecap.checkpoints import catalogue, find_embedded, installed, pull, resol
 from livecap.errors import CorruptModel, DownloadError, LivecapError, ModelError, ModelNotFound
 
 COMMIT = "c" * 40
+_HEADER = b'{"conv2d1.weight": {}, "ln_post.weight": {}}'
+TOWER = len(_HEADER).to_bytes(8, "little") + _HEADER
 
 
 @pytest.fixture(autouse=True)
@@ -105,6 +107,33 @@ def test_a_qwen_model_is_found_by_its_name(home: Path) -> None:
     assert (found.family, found.layout) == ("qwen3-asr", "huggingface")
 
 
+def put_tower(folder: Path, *, file: str = "tower.safetensors") -> Path:
+    """The header of a causal tower, with no tensors behind it: enough to be found."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / file).write_bytes(TOWER)
+    return folder
+
+
+def test_a_causal_tower_needs_a_decoder(home: Path) -> None:
+    tower = put_tower(home / "livecap" / "models" / "qwen3-asr-0.6b-causal")
+    (row,) = (row for row in catalogue() if row.name == "qwen3-asr-0.6b-causal")
+    assert (row.state, row.size, row.languages) == ("incomplete", 746, "English")
+    with pytest.raises(ModelNotFound, match="needs the decoder of Qwen3-ASR"):
+        resolve("qwen3-asr-0.6b-causal")
+    put_tower(home / "livecap" / "models" / "qwen3-asr-0.6b")  # a tower is no decoder
+    with pytest.raises(ModelNotFound, match="needs the decoder of Qwen3-ASR"):
+        resolve("qwen3-asr-0.6b-causal")
+    whole = cache(home, "Qwen/Qwen3-ASR-0.6B", kind="qwen3_asr")
+    found = resolve("qwen3-asr-0.6b-causal")
+    assert (found.folder, found.layout, found.family) == (tower, "tower", "qwen3-asr")
+    assert found.decoder == whole
+    (row,) = (row for row in installed() if row.name == "qwen3-asr-0.6b-causal")
+    assert (row.state, row.where) == ("installed", str(tower))
+    own = put(tower / "decoder", kind="qwen3_asr")
+    assert resolve("qfuxa/qwen3-asr-0.6b-streaming").decoder == own
+    assert resolve("auto").family == "whisper"
+
+
 def test_each_way_to_be_unusable(home: Path) -> None:
     broken = cache(home, "openai/whisper-base")
     (broken / "model.safetensors").unlink()
@@ -113,6 +142,9 @@ def test_each_way_to_be_unusable(home: Path) -> None:
     other = put(home / "other", kind="llama")
     empty = home / "empty"
     empty.mkdir()
+    lone = home / "lone"
+    lone.mkdir()
+    (lone / "adapter.safetensors").write_bytes(b"not read")
     cases: list[tuple[str, type[LivecapError], str, str]] = [
         ("small", ModelNotFound, "small is not on this machine", "livecap pull small"),
         ("whisper-9", ModelNotFound, "no model of that name", "large-v3-turbo"),
@@ -122,6 +154,7 @@ def test_each_way_to_be_unusable(home: Path) -> None:
         (str(empty), ModelNotFound, "There is no model in", "config.json"),
         (str(other / "config.json"), ModelNotFound, "is no folder", "folder"),
         ("base", CorruptModel, "incomplete: it lacks its weights", "livecap pull"),
+        (str(lone), CorruptModel, "incomplete: it holds no tower", "livecap pull"),
         (str(no_config), CorruptModel, "incomplete: it lacks a config.json", "livecap pull"),
         (str(other), ModelError, "of type 'llama'", "Supported are: qwen3-asr, whisper"),
     ]
@@ -150,6 +183,10 @@ def test_the_catalogue(home: Path) -> None:
     assert rows["tiny.en"].size == 78
     assert rows["distil-large-v3"].languages == rows["small.en"].languages == "English"
     assert rows["qwen3-asr-0.6b"].where == "Qwen/Qwen3-ASR-0.6B"
+    causal, aligner = rows["qwen3-asr-0.6b-causal"], rows["qwen3-forced-aligner-0.6b"]
+    assert (causal.where, causal.size) == ("qfuxa/qwen3-asr-0.6b-streaming", 746)
+    assert (aligner.where, aligner.size) == ("Qwen/Qwen3-ForcedAligner-0.6B", 1840)
+    assert aligner.languages == "11 languages"
 
 
 class Hub:
@@ -242,6 +279,7 @@ def test_pull_fetches_what_is_needed_and_that_once(hub: Hub, home: Path) -> None
         ),
         (["model.bin", "vocabulary.txt", "a/model.bin"], ["model.bin", "vocabulary.txt"]),
         (["pytorch_model.bin", "tf_model.h5"], ["pytorch_model.bin"]),
+        (["tower-v1.safetensors", "README.md", "a/b.safetensors"], ["tower-v1.safetensors"]),
     ],
 )
 def test_pull_knows_the_layouts(hub: Hub, files: list[str], fetched: list[str]) -> None:
@@ -249,6 +287,38 @@ def test_pull_knows_the_layouts(hub: Hub, files: list[str], fetched: list[str]) 
     with pytest.raises(ModelError):  # these bytes are no model
         pull("org/name", endpoint=hub.url)
     assert sorted(hub.fetched) == fetched
+
+
+def test_weights_in_no_known_layout(hub: Hub) -> None:
+    hub.files = dict.fromkeys(["one.safetensors", "two.safetensors", "config.json"], b"{}")
+    with pytest.raises(ModelError, match="no weights in a layout that can be read"):
+        pull("org/name", endpoint=hub.url)
+    assert not hub.fetched
+
+
+@pytest.mark.parametrize("name", ["qwen3-asr-0.6b-causal", "qfuxa/qwen3-asr-0.6b-streaming"])
+def test_a_causal_tower_brings_its_decoder_along(hub: Hub, home: Path, name: str) -> None:
+    tower = {"tower.safetensors": TOWER, "README.md": b""}
+    whole = {"config.json": b'{"model_type": "qwen3_asr"}', "model.safetensors": b"not read"}
+    answer = hub.answer
+
+    def both(request: BaseHTTPRequestHandler, path: str) -> None:
+        hub.files = tower if "qfuxa" in path else whole
+        answer(request, path)
+
+    hub.answer = both  # type: ignore[method-assign]
+    said: list[str] = []
+    found = pull(name, progress=said.append, endpoint=hub.url)
+    assert sorted(hub.fetched) == ["config.json", "model.safetensors", "tower.safetensors"]
+    assert [line.split(":")[0] for line in said] == [
+        *("qfuxa/qwen3-asr-0.6b-streaming", "qfuxa/qwen3-asr-0.6b-streaming"),
+        *("Qwen/Qwen3-ASR-0.6B", "Qwen/Qwen3-ASR-0.6B"),
+    ]
+    assert (found.name, found.layout) == (name, "tower")
+    assert found.decoder == home / "hf/hub/models--Qwen--Qwen3-ASR-0.6B/snapshots" / COMMIT
+    assert resolve(name).decoder == found.decoder
+    pull(name, endpoint=hub.url)
+    assert len(hub.fetched) == 3
 
 
 @pytest.mark.parametrize(

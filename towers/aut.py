@@ -101,6 +101,11 @@ class Tower:
             results.append((found, after))
         return results
 
+    def clip(self, mel: Tensor) -> Tensor:
+        """The mel of a whole clip [bins, frame] -> its rows [row, output]."""
+        ((rows, _),) = self.encode([self.open()], [mel], final=True)
+        return rows.stable
+
     def _none(self) -> Tensor:
         return self.parts.project(torch.zeros(0, self.parts.width))
 

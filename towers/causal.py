@@ -74,6 +74,11 @@ class Tower:
                 now[n] = state
         return [(torch.cat(rows), state) for rows, state in zip(found, now, strict=True)]
 
+    def clip(self, mel: Tensor) -> Tensor:
+        """The mel of a whole segment [bins, frame] -> its rows [row, output]."""
+        ((rows, _),) = self.encode([self.open()], [mel], final=True)
+        return rows
+
     def _none(self) -> Tensor:
         return self.parts.project(torch.zeros(0, self.parts.width))
 

@@ -10,17 +10,26 @@ from livecap.checkpoints.form import (
     whisper_shapes,
 )
 from livecap.checkpoints.hub import pull
-from livecap.checkpoints.load import load_whisper
+from livecap.checkpoints.load import load_qwen3_asr, load_whisper
+from livecap.checkpoints.qwen3_asr_form import (
+    Qwen3AsrCheckpoint,
+    Qwen3AudioDims,
+    Qwen3TextDims,
+)
 
 __all__ = [
     "Checkpoint",
     "GenerationFacts",
+    "Qwen3AsrCheckpoint",
+    "Qwen3AudioDims",
+    "Qwen3TextDims",
     "Row",
     "WhisperCheckpoint",
     "WhisperDims",
     "catalogue",
     "find_embedded",
     "installed",
+    "load_qwen3_asr",
     "load_whisper",
     "pull",
     "resolve",

@@ -2,15 +2,16 @@
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from livecap.checkpoints.causal_tower import without_decoder
 from livecap.checkpoints.embedded import NAME as EMBEDDED
 from livecap.checkpoints.embedded import find_embedded
 from livecap.checkpoints.form import Checkpoint
 from livecap.checkpoints.inspect import inspect
-from livecap.checkpoints.known import KNOWN, Known, find_known
+from livecap.checkpoints.known import DECODER, KNOWN, Known, find_known
 from livecap.checkpoints.places import (
     HUB_ID,
     hub_folder,
@@ -87,15 +88,15 @@ def _find(name: str) -> Checkpoint:
         return _find_known(known)
     folder = Path(name).expanduser()
     if os.path.isdir(folder):  # unlike Path.is_dir, False for a name that no path can have
-        return inspect(folder.resolve(), name)
+        return _open(folder.resolve(), name)
     if os.path.isfile(folder):
         raise ModelNotFound(f"{name} is no folder", remedy="Name the folder of the model.")
     if os.path.isdir(store() / name) and Path(name).name == name:
-        return inspect(store() / name, name)
+        return _open(store() / name, name)
     if _is_hub_id(name):
         cached = hub_folder(name)
         if cached:
-            return inspect(cached, name)
+            return _open(cached, name)
         raise ModelNotFound(
             f"{name} is neither a folder here nor in the hub's cache",
             remedy=f"Fetch it: `livecap pull {name}`.",
@@ -127,16 +128,43 @@ def _first(known: Known) -> Checkpoint | None:
 
 def _candidates(known: Known) -> Iterator[Checkpoint | ModelError]:
     """The copies of a model on this machine, the broken ones as what is wrong with them."""
-    folders = [store() / known.name, *(hub_folder(one) for one in known.repositories)]
-    for folder in folders:
-        if folder and folder.is_dir():
-            try:
-                yield inspect(folder, known.name)
-            except ModelError as error:
-                yield error
+    for folder in _folders(known):
+        try:
+            yield _open(folder, known.name)
+        except ModelError as error:
+            yield error
     embedded = find_embedded() if known.name == EMBEDDED else None
     if embedded:
         yield embedded
+
+
+def _folders(known: Known) -> list[Path]:
+    """Where copies of a model lie, whole ones or not."""
+    folders = [store() / known.name, *(hub_folder(one) for one in known.repositories)]
+    return [folder for folder in folders if folder and folder.is_dir()]
+
+
+def _open(folder: Path, name: str) -> Checkpoint:
+    return with_decoder(inspect(folder, name))
+
+
+def with_decoder(checkpoint: Checkpoint) -> Checkpoint:
+    """A causal tower -> the same with the decoder that is on this machine; others as they are.
+
+    Raises ModelNotFound if there is none.
+    """
+    if checkpoint.layout != "tower" or checkpoint.decoder:
+        return checkpoint
+    known = find_known(DECODER)
+    assert known
+    for folder in _folders(known):
+        try:
+            found = inspect(folder, DECODER)
+        except ModelError:  # a broken copy is no decoder, but the next may be whole
+            continue
+        if found.layout == "huggingface":
+            return replace(checkpoint, decoder=folder)
+    raise without_decoder(checkpoint)
 
 
 def _default() -> Checkpoint | None:
@@ -172,7 +200,7 @@ def _unlisted() -> Iterator[Checkpoint]:
         if find_known(name):
             continue
         try:
-            yield inspect(folder, name)
+            yield _open(folder, name)
         except ModelError:  # something else's model: the cache is shared
             continue
 

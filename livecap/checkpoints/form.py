@@ -10,7 +10,8 @@ from livecap.tokens import Tokenizer
 if TYPE_CHECKING:
     import torch
 
-Layout = Literal["ctranslate2", "huggingface"]
+# "tower": a causal tower of Qwen3-ASR alone
+Layout = Literal["ctranslate2", "huggingface", "tower"]
 Shapes = dict[str, tuple[int, ...]]
 
 MOST_LAYERS = 256  # of a stack; the largest Whisper has 32
@@ -26,6 +27,7 @@ class Checkpoint:
     layout: Layout
     family: str  # "whisper" or "qwen3-asr"
     sha256: str | None = None  # what the weights must hash to, where that is known beforehand
+    decoder: Path | None = None  # of a tower alone: the folder with the decoder's checkpoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,21 +96,22 @@ def whisper_shapes(dims: WhisperDims) -> Shapes:
         ("decoder", dims.decoder_layers, dims.decoder_hidden, ("self_attn", "encoder_attn")),
     )
     for stack, layers, hidden, attentions in stacks:
-        shapes |= _norm_shapes(f"model.{stack}.layer_norm", width)
+        shapes |= norm_shapes(f"model.{stack}.layer_norm", width)
         for layer in range(layers):
             prefix = f"model.{stack}.layers.{layer}"
-            shapes |= _layer_shapes(prefix, width, hidden, attentions)
+            shapes |= layer_shapes(prefix, width, hidden, attentions)
     return shapes
 
 
-def _layer_shapes(prefix: str, width: int, hidden: int, attentions: tuple[str, ...]) -> Shapes:
-    shapes = _norm_shapes(f"{prefix}.final_layer_norm", width)
+def layer_shapes(prefix: str, width: int, hidden: int, attentions: tuple[str, ...]) -> Shapes:
+    """A transformer layer's tensors; its keys have no bias."""
+    shapes = norm_shapes(f"{prefix}.final_layer_norm", width)
     shapes[f"{prefix}.fc1.weight"] = (hidden, width)
     shapes[f"{prefix}.fc1.bias"] = (hidden,)
     shapes[f"{prefix}.fc2.weight"] = (width, hidden)
     shapes[f"{prefix}.fc2.bias"] = (width,)
     for attention in attentions:
-        shapes |= _norm_shapes(f"{prefix}.{attention}_layer_norm", width)
+        shapes |= norm_shapes(f"{prefix}.{attention}_layer_norm", width)
         for part in ("q_proj", "k_proj", "v_proj", "out_proj"):
             shapes[f"{prefix}.{attention}.{part}.weight"] = (width, width)
             if part != "k_proj":
@@ -116,7 +119,8 @@ def _layer_shapes(prefix: str, width: int, hidden: int, attentions: tuple[str, .
     return shapes
 
 
-def _norm_shapes(name: str, width: int) -> Shapes:
+def norm_shapes(name: str, width: int) -> Shapes:
+    """A layer normalisation's tensors."""
     return {f"{name}.weight": (width,), f"{name}.bias": (width,)}
 
 
@@ -145,28 +149,36 @@ def checked(
     Raises CorruptModel that names the tensors which are missing, unknown or of a wrong shape.
     """
     expected = whisper_shapes(dims)
-    missing = sorted(expected.keys() - tensors.keys())
-    if missing:
-        raise damaged(file, f"lacks {_some(missing)}", incomplete=True)
     optional: Shapes = {
         name.removesuffix("weight") + "bias": shape[:1]
         for name, shape in expected.items()
         if name.endswith("k_proj.weight")
     }
     optional["proj_out.weight"] = (dims.vocab, dims.width)
+    found = {name: tuple(tensor.shape) for name, tensor in tensors.items()}
+    check_shapes(found, expected, optional, file=file, family="Whisper")
+    silent = [name for name in tensors if name.endswith("k_proj.bias") and not tensors[name].any()]
+    return {name: tensor for name, tensor in tensors.items() if name not in silent}
+
+
+def check_shapes(
+    found: Shapes, expected: Shapes, optional: Shapes, *, file: Path, family: str
+) -> None:
+    """Raise CorruptModel that names the tensors which are missing, unknown or of a wrong shape."""
+    missing = sorted(expected.keys() - found.keys())
+    if missing:
+        raise damaged(file, f"lacks {_some(missing)}", incomplete=True)
     allowed = expected | optional
-    unknown = sorted(tensors.keys() - allowed.keys())
+    unknown = sorted(found.keys() - allowed.keys())
     if unknown:
-        raise damaged(file, f"has tensors that belong to no Whisper model: {_some(unknown)}")
+        raise damaged(file, f"has tensors that belong to no {family} model: {_some(unknown)}")
     wrong = [
-        f"{name} {list(tensor.shape)} instead of {list(allowed[name])}"
-        for name, tensor in tensors.items()
-        if tuple(tensor.shape) != allowed[name]
+        f"{name} {list(shape)} instead of {list(allowed[name])}"
+        for name, shape in found.items()
+        if shape != allowed[name]
     ]
     if wrong:
         raise damaged(file, f"has tensors of the wrong shape: {_some(wrong)}")
-    silent = [name for name in tensors if name.endswith("k_proj.bias") and not tensors[name].any()]
-    return {name: tensor for name, tensor in tensors.items() if name not in silent}
 
 
 def damaged(file: Path, what: str, *, incomplete: bool = False) -> CorruptModel:

@@ -1,17 +1,20 @@
 """A model's name -> its files, fetched from the Hugging Face hub into the cache all tools share."""
 
 import errno
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 
+from livecap.checkpoints.find import resolve, with_decoder
 from livecap.checkpoints.form import Checkpoint
 from livecap.checkpoints.inspect import inspect
 from livecap.checkpoints.known import KNOWN, find_known
 from livecap.checkpoints.places import HUB_ID, hub_cache, hub_folder
 from livecap.errors import DownloadError, ModelError, ModelNotFound
 
-# The first of these that a repository has is fetched, with the small files beside it.
+# The first of these that a repository has is fetched, with the small files beside it; if it has
+# none of them, its only safetensors file, which may be a tower alone.
 WEIGHTS = (
     ("model.safetensors",),
     ("model.safetensors.index.json", "model-*.safetensors"),
@@ -35,8 +38,9 @@ def pull(
 
     What was fetched before is not fetched again; an interrupted file goes on where it stopped.
     The hub's progress bar is on stderr; `progress` is told in a line what is fetched, and where
-    to. `endpoint` is another hub's address. Raises ModelNotFound for a name that can't be a hub
-    id, and DownloadError for whatever keeps the files from coming.
+    to. `endpoint` is another hub's address. A model that can't do without another brings it along,
+    unless that is here. Raises ModelNotFound for a name that can't be a hub id, and DownloadError
+    for whatever keeps the files from coming.
     """
     known = find_known(name)
     repository = known.repositories[0] if known and "/" not in name else name
@@ -52,12 +56,24 @@ def pull(
     folder = _fetch(repository, list(wanted), endpoint)
     if progress:
         progress(f"{repository}: in {folder}")
-    return inspect(folder, known.name if known and "/" not in name else name)
+    found = inspect(folder, known.name if known and "/" not in name else name)
+    if known and known.companion and not found.decoder and not _is_here(known.companion):
+        pull(known.companion, progress=progress, endpoint=endpoint)
+    return with_decoder(found)
+
+
+def _is_here(name: str) -> bool:
+    try:
+        resolve(name)
+    except ModelError:
+        return False
+    return True
 
 
 def _choose(repository: str, files: Mapping[str, int]) -> dict[str, int]:
     """All files of a repository with the bytes that each has to fetch -> those that are needed."""
-    for patterns in WEIGHTS:
+    alone = tuple(name for name in files if re.fullmatch(r"[^/]+\.safetensors", name))
+    for patterns in (*WEIGHTS, alone) if len(alone) == 1 else WEIGHTS:
         if patterns[0] in files:
             wanted = (*patterns, *SMALL)
             return {

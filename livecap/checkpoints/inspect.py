@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+from livecap.checkpoints.causal_tower import SUBFOLDER, find_tower
 from livecap.checkpoints.ctranslate2 import read_specification
 from livecap.checkpoints.files import read_object, read_objects
 from livecap.checkpoints.form import Checkpoint, damaged
@@ -29,13 +30,16 @@ def inspect(folder: Path, name: str) -> Checkpoint:
         if family is None:
             raise _unsupported(folder, specification)
         return Checkpoint(name, folder, "ctranslate2", family)
+    model_type = str(config.get("model_type", ""))
+    if (not model_type or model_type.startswith("qwen3_asr")) and find_tower(folder):
+        return _tower(folder, name)
     if not config and not weight_files(folder):
+        _refuse_lone_weights(folder)
         raise ModelNotFound(
             f"There is no model in {folder}",
             remedy="A model's folder has config.json and model.safetensors, or model.bin, in it.",
         )
     _complete(folder, config)
-    model_type = str(config["model_type"])
     if model_type not in FAMILIES:
         raise _unsupported(folder, model_type)
     return Checkpoint(name, folder, "huggingface", FAMILIES[model_type])
@@ -60,6 +64,19 @@ def weight_files(folder: Path) -> list[Path]:
         if (folder / whole).is_file():
             return [folder / whole]
     return []
+
+
+def _tower(folder: Path, name: str) -> Checkpoint:
+    """The causal tower in a folder; its decoder too, if that lies in there."""
+    inside = folder / SUBFOLDER
+    decoder = inspect(inside, name).folder if inside.is_dir() else None
+    return Checkpoint(name, folder, "tower", "qwen3-asr", decoder=decoder)
+
+
+def _refuse_lone_weights(folder: Path) -> None:
+    for file in sorted(folder.glob("*.safetensors")):
+        what = "holds no tower of Qwen3-ASR, and there is no config.json beside it"
+        raise damaged(file, what, incomplete=True)
 
 
 def _complete(folder: Path, config: dict[str, Any]) -> None:

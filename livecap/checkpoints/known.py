@@ -13,6 +13,7 @@ class Known:
     download: int  # MB, about
     languages: str = "99 languages"
     family: str = "whisper"
+    companion: str = ""  # the short name of a model that has to be there as well
 
 
 def _whisper(
@@ -30,7 +31,14 @@ def _distilled(size: str, parameters: int, download: int) -> Known:
     return Known(f"distil-{size}", repositories, parameters, download, "English")
 
 
+def _qwen(
+    name: str, repository: str, parameters: int, download: int, languages: str = "30 languages"
+) -> Known:
+    return Known(name, (repository,), parameters, download, languages, "qwen3-asr")
+
+
 TURBO = "mobiuslabsgmbh/faster-whisper-large-v3-turbo"
+DECODER = "qwen3-asr-0.6b"  # whose decoder the causal tower was trained with
 
 KNOWN = (
     _whisper("large-v3-turbo", 809, 1620, "100 languages", fast=TURBO),
@@ -50,8 +58,19 @@ KNOWN = (
     _whisper("tiny", 39, 150),
     _whisper("tiny.en", 39, 150, "English"),
     # never chosen by 'auto'
-    Known("qwen3-asr-1.7b", ("Qwen/Qwen3-ASR-1.7B",), 1700, 4700, "30 languages", "qwen3-asr"),
-    Known("qwen3-asr-0.6b", ("Qwen/Qwen3-ASR-0.6B",), 600, 1880, "30 languages", "qwen3-asr"),
+    _qwen("qwen3-asr-1.7b", "Qwen/Qwen3-ASR-1.7B", 1700, 4700),
+    _qwen("qwen3-asr-0.6b", "Qwen/Qwen3-ASR-0.6B", 600, 1880),
+    Known(  # a tower alone
+        "qwen3-asr-0.6b-causal",
+        ("qfuxa/qwen3-asr-0.6b-streaming",),
+        600,
+        746,
+        "English",
+        "qwen3-asr",
+        companion=DECODER,
+    ),
+    # times the words of a known text
+    _qwen("qwen3-forced-aligner-0.6b", "Qwen/Qwen3-ForcedAligner-0.6B", 600, 1840, "11 languages"),
 )
 
 ALIASES = {"turbo": "large-v3-turbo", "large": "large-v3", "distil-large": "distil-large-v3"}

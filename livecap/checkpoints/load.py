@@ -3,10 +3,14 @@
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from livecap.checkpoints.ctranslate2_whisper import read_ctranslate2
 from livecap.checkpoints.form import Checkpoint, WhisperCheckpoint
 from livecap.errors import CorruptModel, ModelError
+
+if TYPE_CHECKING:
+    from livecap.checkpoints.qwen3_asr_form import Qwen3AsrCheckpoint
 
 
 def load_whisper(checkpoint: Checkpoint) -> WhisperCheckpoint:
@@ -37,6 +41,22 @@ def load_whisper(checkpoint: Checkpoint) -> WhisperCheckpoint:
                 remedy="Reinstall it: pip install --force-reinstall 'livecap[tiny]'.",
             )
     return model
+
+
+def load_qwen3_asr(checkpoint: Checkpoint) -> "Qwen3AsrCheckpoint":
+    """A Qwen3-ASR checkpoint of any layout -> the common form; its weights stay in their files.
+
+    Raises CorruptModel for files that are damaged, incomplete or not the expected ones, ModelError
+    for a model of another family, and ModelNotFound for a causal tower without a decoder.
+    """
+    if checkpoint.family != "qwen3-asr":
+        raise ModelError(
+            f"{checkpoint.name} is a {checkpoint.family} model, not Qwen3-ASR",
+            remedy="Name a Qwen3-ASR model.",
+        )
+    from livecap.checkpoints.qwen3_asr import read_qwen3_asr
+
+    return read_qwen3_asr(checkpoint)
 
 
 def _sha256(file: Path) -> str:

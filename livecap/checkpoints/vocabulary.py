@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from livecap.checkpoints.files import read_json, read_object
 from livecap.checkpoints.form import damaged
@@ -20,14 +20,14 @@ def read_tokenizer(folder: Path, vocab: int) -> Tokenizer:
     merges.txt. Raises CorruptModel if there is none, or if it doesn't fit the model.
     """
     for name, read in (
-        ("vocabulary.txt", _read_lines),
+        ("vocabulary.txt", read_lines),
         ("vocabulary.json", _read_list),
         ("tokenizer.json", _read_tokenizer_json),
         ("vocab.json", _read_map),
     ):
         file = folder / name
         if file.exists():
-            tokenizer = Tokenizer(read(file), vocab, bpe=_find_bpe(folder))
+            tokenizer = Tokenizer(read(file), vocab, bpe=find_bpe(folder))
             _check(tokenizer, file)
             return tokenizer
     raise damaged(folder, "has no vocabulary: no tokenizer.json or vocabulary.txt", incomplete=True)
@@ -38,7 +38,8 @@ def known_ids(ids: Iterable[int], vocab: int) -> tuple[int, ...]:
     return tuple(sorted({number for number in ids if 0 <= number < vocab}))
 
 
-def _read_lines(file: Path) -> list[str]:
+def read_lines(file: Path) -> list[str]:
+    """A text file -> its lines. Raises CorruptModel."""
     try:
         lines = file.read_text("utf-8").split("\n")
     except OSError as error:
@@ -56,27 +57,44 @@ def _read_list(file: Path) -> list[str]:
 
 
 def _read_tokenizer_json(file: Path) -> list[str]:
+    vocabulary, added = read_both(file)
+    return ordered(vocabulary | added, file)
+
+
+def read_both(file: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A tokenizer.json -> the ids of its model's tokens, and of those added, not yet checked.
+
+    Raises CorruptModel.
+    """
     facts = read_object(file)
     model, added = facts.get("model"), facts.get("added_tokens", [])
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     if not isinstance(vocabulary, dict) or not isinstance(added, list):
         raise damaged(file, "holds no vocabulary")
-    named = {one.get("content"): one.get("id") for one in added if isinstance(one, dict)}
-    return _ordered(vocabulary | named, file)
+    named: dict[Any, Any] = {
+        one.get("content"): one.get("id") for one in added if isinstance(one, dict)
+    }
+    return vocabulary, named
 
 
 def _read_map(file: Path) -> list[str]:
     extra = file.with_name("added_tokens.json")
-    return _ordered(read_object(file) | (read_object(extra) if extra.exists() else {}), file)
+    return ordered(read_object(file) | (read_object(extra) if extra.exists() else {}), file)
 
 
-def _ordered(ids: dict[str, int], file: Path) -> list[str]:
-    if not all(isinstance(token, str) and type(number) is int for token, number in ids.items()):
-        raise damaged(file, "should give every token a number")
+def ordered(ids: dict[str, int], file: Path) -> list[str]:
+    """Token -> id, as read -> the tokens by their ids. Raises CorruptModel if an id is left out."""
+    check_numbers(ids, file)
     tokens = sorted(ids, key=ids.__getitem__)
     if [ids[token] for token in tokens] != list(range(len(tokens))):
         raise damaged(file, "should number its tokens from 0 with no gap")
     return tokens
+
+
+def check_numbers(ids: dict[str, int], file: Path) -> None:
+    """Raise CorruptModel unless these are tokens and whole numbers."""
+    if not all(isinstance(token, str) and type(number) is int for token, number in ids.items()):
+        raise damaged(file, "should give every token a number")
 
 
 def _check(tokenizer: Tokenizer, file: Path) -> None:
@@ -88,7 +106,12 @@ def _check(tokenizer: Tokenizer, file: Path) -> None:
         raise damaged(file, "has tokens that are not in the byte-level alphabet")
 
 
-def _find_bpe(folder: Path) -> "Callable[[], tokenizers.Tokenizer] | None":
+def find_bpe(folder: Path) -> "Callable[[], tokenizers.Tokenizer] | None":
+    """A folder -> what loads its merges, None if there are none.
+
+    The merges alone: how text is cut before them is the family's affair. There are no added tokens,
+    so no text that a user types becomes a special id.
+    """
     whole, vocab, merges = (folder / n for n in ("tokenizer.json", "vocab.json", "merges.txt"))
     if whole.exists():
         return partial(_bpe_of_tokenizer_json, whole)
@@ -105,21 +128,18 @@ def _bpe_of_tokenizer_json(file: Path) -> "tokenizers.Tokenizer":
 
 
 def _bpe_of_merges(vocab: Path, merges: Path) -> "tokenizers.Tokenizer":
-    lines = [line for line in _read_lines(merges) if line and not line.startswith("#version")]
+    lines = [line for line in read_lines(merges) if line and not line.startswith("#version")]
     return _bpe(read_object(vocab), lines, merges)
 
 
 def _bpe(vocabulary: object, merges: object, file: Path) -> "tokenizers.Tokenizer":
-    """Byte-level BPE without added tokens: no text that a user types becomes a special id."""
     import tokenizers
 
     if not isinstance(vocabulary, dict) or not isinstance(merges, list):
         raise damaged(file, "holds no vocabulary with merges")
-    _ordered(vocabulary, file)
+    ordered(vocabulary, file)
     pairs = [tuple(one.split(" ") if isinstance(one, str) else one) for one in merges]
     for pair in pairs:
         if len(pair) != 2 or not {*pair, "".join(pair)} <= vocabulary.keys():
             raise damaged(file, f"merges {' '.join(pair)}, which the vocabulary hasn't")
-    tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, pairs))
-    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
-    return tokenizer
+    return tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, pairs))

@@ -189,6 +189,18 @@ def choose(precision: Precision, device: torch.device) -> Precisions:
     return Precisions(fast, fast, "large" if has_int8() else "no")
 
 
+def choose_device(name: str) -> torch.device:
+    """An option -> the device. Raises ConfigError for one that is not there."""
+    known = ["cpu", *(f"cuda:{n}" for n in range(torch.cuda.device_count()))]
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    if name not in known and not (name == "cuda" and len(known) > 1):
+        raise ConfigError(
+            f"there is no device {name!r}", remedy=f"This machine has: {', '.join(known)}."
+        )
+    return torch.device(name)
+
+
 # torch tells what the processor can do only under names with an underscore (2.9 to 2.13).
 
 

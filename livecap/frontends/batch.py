@@ -12,7 +12,7 @@ from types import FrameType
 
 from livecap.config import DecodeConfig, ModelConfig, OutputConfig, VadConfig
 from livecap.cues import preset
-from livecap.errors import LivecapError, OutputError
+from livecap.errors import ConfigError, LivecapError, OutputError
 from livecap.events import RATE, Event, Language, Unrecognised
 from livecap.frontends.file import FileRun, Progress
 from livecap.frontends.messages import report
@@ -134,6 +134,9 @@ class _Batch:
         if config.model == "auto":
             self.display.say(f"model: {checkpoint.name}{_better(checkpoint.name)}")
         loaded = load_model(checkpoint, config.run)
+        untimed = loaded.model.untimed
+        if self.options.words and untimed:
+            raise ConfigError(f"{checkpoint.name} alone can't time words", remedy=untimed)
         return FileRun(
             loaded,
             load() if config.vad else None,

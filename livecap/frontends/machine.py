@@ -53,8 +53,7 @@ def torch() -> Check:
 
 def processor() -> Check:
     """What `--precision auto` comes to here."""
-    from livecap.engine.layers import choose, has_bf16, has_int8
-    from livecap.models.load import choose_device
+    from livecap.engine.layers import choose, choose_device, has_bf16, has_int8
 
     device = choose_device("auto")
     auto = choose("auto", device)

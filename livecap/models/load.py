@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from livecap.checkpoints import Checkpoint
 from livecap.config import ModelConfig
-from livecap.errors import ConfigError, ModelError
+from livecap.errors import ModelError
 from livecap.models.protocol import Model
 
 if TYPE_CHECKING:
@@ -27,40 +27,35 @@ def load_model(checkpoint: Checkpoint, config: ModelConfig) -> Loaded:
     """Read the weights and build the family's model. Raises ModelError and ConfigError."""
     import torch
 
+    from livecap.engine.layers import choose_device
+
     device = choose_device(config.device)
     if config.threads:
         torch.set_num_threads(config.threads)
     if checkpoint.family == "whisper":
         return _whisper(checkpoint, config, device)
+    if checkpoint.family == "qwen3-asr":
+        from livecap.models.qwen3_load import load_qwen3
+
+        return Loaded(*load_qwen3(checkpoint, config, device))
     raise ModelError(
-        f"{checkpoint.name} is of the family {checkpoint.family!r}, which can't be run yet",
-        remedy="Use a Whisper model; `livecap models` lists them.",
+        f"{checkpoint.name} is of the family {checkpoint.family!r}, which can't be run",
+        remedy="`livecap models` lists what can.",
     )
-
-
-def choose_device(name: str) -> "torch.device":
-    """An option -> the device. Raises ConfigError for one that is not there."""
-    import torch
-
-    known = ["cpu", *(f"cuda:{n}" for n in range(torch.cuda.device_count()))]
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    if name not in known and not (name == "cuda" and len(known) > 1):
-        raise ConfigError(
-            f"there is no device {name!r}", remedy=f"This machine has: {', '.join(known)}."
-        )
-    return torch.device(name)
 
 
 def _whisper(checkpoint: Checkpoint, config: ModelConfig, device: "torch.device") -> Loaded:
     from livecap.checkpoints import load_whisper
     from livecap.engine.layers import choose
     from livecap.engine.whisper_decoder import Room
-    from livecap.models.whisper import Whisper
+    from livecap.models.whisper import LONGEST, Whisper
 
+    segment = config.segment(LONGEST, LONGEST, "Whisper")
+    config.refuse_window("Whisper")
     precisions = choose(config.precision, device)
     read = load_whisper(checkpoint)
     row = 2 * read.dims.decoder_layers * read.dims.width * precisions.decoder.itemsize
     fits = max(LARGEST_POOL // (row * read.dims.audio_positions), 1)
     batch = config.batch_size or min(BATCH, fits)
-    return Loaded(Whisper(read, precisions, room=Room(batch, batch), device=device), batch)
+    room = Room(batch, batch)
+    return Loaded(Whisper(read, precisions, room=room, segment=segment, device=device), batch)

@@ -42,7 +42,7 @@ class Model(Protocol):
     name: str
     languages: tuple[str, ...]  # ISO 639-1 codes it can be told; one for English-only models
     segment: int  # most samples in a piece of work
-    times_words: bool  # whether it can give words their times
+    untimed: str | None  # what to do so that words get times; None: they do
 
     @property
     def decoder(self) -> Decoder:

@@ -40,7 +40,7 @@ CARRIED = 223  # most tokens of context, half a decoder's positions
 class Whisper:
     """A loaded Whisper model."""
 
-    times_words = True
+    untimed: str | None = None
 
     def __init__(
         self,

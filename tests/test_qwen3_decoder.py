@@ -1,0 +1,254 @@
+"""Qwen3's decoder against transformers', and every shortcut of the engine against the long way."""
+
+from collections.abc import Sequence as Tokens
+from typing import Any
+
+import pytest
+import torch
+from engines import CPU, drain
+from qwen_models import decoder_of, tiny_qwen
+from torch import Tensor
+
+from livecap.config import Precision
+from livecap.engine import scheduler
+from livecap.engine.batch import Batch
+from livecap.engine.engine import Engine
+from livecap.engine.layers import choose
+from livecap.engine.qwen3_decoder import Qwen3Decoder, Shape
+from livecap.engine.request import Embedded, Kept, Request, Sequence
+
+VOCAB, HIDDEN = 640, 32
+POSITIONS = 2048
+
+
+@pytest.fixture(scope="module", params=[True, False], ids=["tied", "untied"])
+def model(request: pytest.FixtureRequest) -> Any:
+    return tiny_qwen(tied=request.param)
+
+
+def ours(model: Any, precision: Precision = "fp32", positions: int = POSITIONS) -> Qwen3Decoder:
+    config, tensors = model.config.text_config, decoder_of(model)
+    precisions = choose(precision, CPU)
+    return Qwen3Decoder(
+        tensors,
+        shape=Shape(4, 2, 16, 1e6, config.rms_norm_eps),
+        head="lm_head.weight" if "lm_head.weight" in tensors else "embed_tokens.weight",
+        positions=positions,
+        make=precisions.make_twofold_linear(),
+        make_head=precisions.make_decoder_linear(),
+        dtype=precisions.decoder,
+        device=CPU,
+    )
+
+
+@pytest.fixture(scope="module")
+def decoder(model: Any) -> Qwen3Decoder:
+    return ours(model)
+
+
+def tokens_of(length: int, seed: int = 0) -> tuple[int, ...]:
+    generator = torch.Generator().manual_seed(seed)
+    return tuple(torch.randint(0, 600, (length,), generator=generator).tolist())
+
+
+def rows_of(length: int, seed: int = 0) -> Tensor:
+    return torch.randn(length, HIDDEN, generator=torch.Generator().manual_seed(seed))
+
+
+@torch.inference_mode()
+def theirs(model: Any, tokens: Tokens[int], embedded: Embedded | None = None) -> Tensor:
+    """Transformers' logits after each token [token, vocab]."""
+    x = model.get_input_embeddings()(torch.tensor([list(tokens)]))
+    if embedded:
+        x[0, embedded.start : embedded.start + len(embedded.rows)] = embedded.rows
+    logits: Tensor = model(inputs_embeds=x).logits[0]
+    return logits
+
+
+def greedy(model: Any, request: Request, ends: frozenset[int] = frozenset()) -> list[int]:
+    """What transformers would go on with, one whole forward a token."""
+    tokens = list(request.prompt)
+    while len(tokens) < request.limit:
+        token = int(theirs(model, tokens, request.embedded)[-1].argmax())
+        if token in ends:
+            break
+        tokens.append(token)
+    return tokens[len(request.prompt) :]
+
+
+def asked(length: int, sampled: int = 12, seed: int = 0, **more: Any) -> Request:
+    """A request with audio rows in the middle of its prompt."""
+    rows = Embedded(5, rows_of(length - 10, seed))
+    prompt = tokens_of(length, seed)
+    return Request(prompt, length + sampled, frozenset(), embedded=rows, **more)
+
+
+def test_logits_equal_transformers(model: Any, decoder: Qwen3Decoder) -> None:
+    tokens, embedded = tokens_of(150), Embedded(9, rows_of(130))
+    found = decoder.score(tokens, embedded, range(150))
+    expected = theirs(model, tokens, embedded)
+    torch.testing.assert_close(found, expected, atol=2e-4, rtol=1e-4)
+    assert decoder.pages.available == decoder.pages.count
+
+
+def test_greedy_tokens_equal_transformers(model: Any, decoder: Qwen3Decoder) -> None:
+    requests = [asked(length, seed=length) for length in (11, 64, 65, 130)]
+    found = drain(Engine(decoder, most=4), requests)
+    assert [one.sampled for one in found] == [greedy(model, one) for one in requests]
+    assert all(one.status == "limit" for one in found)
+
+
+def test_either_end_token_ends(model: Any, decoder: Qwen3Decoder) -> None:
+    request = asked(40)
+    said = greedy(model, request)
+    for end in {said[3], said[7]}:
+        ends = frozenset({end, 639})
+        one = Request(request.prompt, request.limit, ends, embedded=request.embedded)
+        (found,) = drain(Engine(decoder, most=1), [one])
+        assert found.status == "end"
+        assert found.sampled == greedy(model, request, ends)
+
+
+def test_batched_equals_alone(decoder: Qwen3Decoder) -> None:
+    requests = [asked(length, seed=length) for length in (11, 30, 64, 65, 90, 130)]
+    alone = [drain(Engine(decoder, most=1), [one])[0].sampled for one in requests]
+    batched = [one.sampled for one in drain(Engine(decoder, most=6), requests)]
+    assert batched == alone
+
+
+def test_a_prompt_in_parts_is_the_whole(
+    decoder: Qwen3Decoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    requests = [asked(length, seed=length, watch=(length - 3, 7)) for length in (130, 30, 200)]
+    whole = drain(Engine(decoder, most=3), requests)
+    for rows in (1, 7, 64):
+        monkeypatch.setattr(scheduler, "PREFILL", rows)
+        parts = drain(Engine(decoder, most=3), requests)
+        assert [one.sampled for one in parts] == [one.sampled for one in whole]
+        for one, other in zip(parts, whole, strict=True):
+            assert one.watched == pytest.approx(other.watched, abs=1e-5)
+
+
+def test_others_get_tokens_while_a_long_prompt_is_read(
+    decoder: Qwen3Decoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler, "PREFILL", 16)
+    engine = Engine(decoder, most=2)
+    engine.submit(asked(11, sampled=10))
+    engine.step()
+    engine.submit(asked(400, sampled=2))
+    finished: list[Sequence] = []
+    for _ in range(10):
+        finished += engine.step()
+    assert [len(one.request.prompt) for one in finished] == [11]
+    drain(engine)
+
+
+@pytest.mark.parametrize("right", [0, 1, 5, 12])
+def test_drafted_equals_undrafted(decoder: Qwen3Decoder, right: int) -> None:
+    request = asked(40)
+    (plain,) = drain(Engine(decoder, most=1), [request])
+    wrong = [(token + 1) % 600 for token in plain.sampled]
+    draft = (*plain.sampled[:right], *wrong[right:])[:11]
+    (found,) = drain(Engine(decoder, most=1), [asked(40, draft=draft)])
+    assert found.sampled == plain.sampled
+    torch.testing.assert_close(found.logprobs, plain.logprobs, atol=1e-4, rtol=1e-4)
+
+
+class Counter:
+    """A decoder that counts the rows it computes."""
+
+    def __init__(self, decoder: Qwen3Decoder) -> None:
+        self.decoder = decoder
+        self.pages, self.memory, self.device = decoder.pages, None, decoder.device
+        self.rows = 0
+
+    def forward(self, batch: Batch) -> Tensor:
+        self.rows += len(batch.tokens)
+        return self.decoder.forward(batch)
+
+
+def growing(rows: Tensor, stable: int, blocks: int, kept: Kept | None) -> Request:
+    """A stream's request: so many rows are stable, the others will be replaced."""
+    head, tail = (1, 2, 3), (4, 5, 6, 7)
+    identity = (*head, *(("stream", n // 13, n) for n in range(stable)))
+    prompt = (*head, *(9,) * len(rows), *tail)
+    return Request(
+        prompt,
+        len(prompt) + 8,
+        frozenset(),
+        embedded=Embedded(len(head), rows),
+        kept=kept,
+        identity=identity if kept else (),
+    )
+
+
+def test_kept_equals_rebuilt(decoder: Qwen3Decoder) -> None:
+    counter, kept, stable = Counter(decoder), Kept(), rows_of(104, seed=3)
+    engine = Engine(counter, most=1)
+    before = 0
+    for step in range(1, 9):
+        done = 13 * step
+        rows = torch.cat([stable[:done], rows_of(5, seed=100 + step)])
+        (fresh,) = drain(Engine(decoder, most=1), [growing(rows, done, step, None)])
+        counter.rows = 0
+        (found,) = drain(engine, [growing(rows, done, step, kept)])
+        assert found.sampled == fresh.sampled
+        assert counter.rows == 3 + len(rows) + 4 + 7 - before, "what is known was computed again"
+        before = 3 + done
+        assert len(kept.identity) == before
+        assert len(kept.table.pages) == decoder.pages.needed(before)
+        assert kept.table.promised == 0
+    decoder.pages.release(kept.table)
+    assert decoder.pages.available == decoder.pages.count
+
+
+def test_rows_of_another_block_are_not_taken_for_known(decoder: Qwen3Decoder) -> None:
+    kept, first, second = Kept(), rows_of(40, seed=1), rows_of(40, seed=2)
+    engine = Engine(decoder, most=1)
+    drain(engine, [growing(first, 40, 0, kept)])
+    request = growing(second, 40, 0, kept)
+    other = tuple(("other", *name[1:]) if isinstance(name, tuple) else name
+                  for name in request.identity)  # fmt: skip
+    request = Request(
+        request.prompt, request.limit, frozenset(), embedded=request.embedded, kept=kept,
+        identity=other,
+    )  # fmt: skip
+    (found,) = drain(engine, [request])
+    (fresh,) = drain(engine, [growing(second, 40, 0, None)])
+    assert found.sampled == fresh.sampled
+    decoder.pages.release(kept.table)
+
+
+def test_what_was_cut_short_is_not_taken_for_known(
+    decoder: Qwen3Decoder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler, "PREFILL", 16)
+    kept, rows = Kept(), rows_of(40, seed=1)
+    engine = Engine(decoder, most=1)
+    engine.submit(growing(rows, 40, 0, kept))
+    engine.step()
+    engine.clear()
+    assert len(kept.identity) == 16
+    (found,) = drain(engine, [growing(rows, 40, 0, kept)])
+    (fresh,) = drain(engine, [growing(rows, 40, 0, None)])
+    assert found.sampled == fresh.sampled
+    decoder.pages.release(kept.table)
+
+
+def test_many_long_requests_in_a_small_pool_all_finish(model: Any) -> None:
+    decoder = ours(model, positions=256)
+    requests = [asked(100 + n, sampled=30, seed=n) for n in range(8)]
+    found = drain(Engine(decoder, most=8), requests)
+    assert [one.status for one in found] == ["limit"] * 8
+    assert decoder.pages.available == decoder.pages.count
+
+
+# Bounds of the lower precisions on random weights, whose logits are about 10 wide.
+@pytest.mark.parametrize(("precision", "bound"), [("bf16", 0.03), ("int8", 0.06), ("auto", 0.03)])
+def test_precisions_stay_near(model: Any, precision: Precision, bound: float) -> None:
+    tokens, embedded = tokens_of(150), Embedded(9, rows_of(130))
+    exact = theirs(model, tokens, embedded)
+    found = ours(model, precision).score(tokens, embedded, range(150))
+    error = (found - exact).square().mean().sqrt() / exact.square().mean().sqrt()
+    assert float(error) < bound
