@@ -19,9 +19,9 @@ SHORT = {"-f": "--format", "-o": "--output", "-m": "--model", "-l": "--language"
 # What only counts if it is set before torch is loaded (measured in benchmarks/README.md).
 ENVIRONMENT = {
     # Between two operations torch's threads wait actively, libgomp's default being so long that
-    # another busy program makes everything several times slower. So short, a quiet machine is as
-    # fast.
-    "GOMP_SPINCOUNT": "1000",
+    # another busy program makes everything several times slower. With half of this, a quiet
+    # machine gets slower.
+    "GOMP_SPINCOUNT": "2000",
     # oneDNN and torch's layer over it keep what they prepared for the last 1024 shapes each. Every
     # length of a text is a shape: within hours that comes to hundreds of megabytes, for no speed.
     "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "64",

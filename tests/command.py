@@ -123,7 +123,7 @@ def environment(folder: Path) -> dict[str, str]:
     return {
         "HF_HUB_CACHE": nowhere,
         "LIVECAP_HOME": nowhere,
-        "GOMP_SPINCOUNT": "1000",
+        "GOMP_SPINCOUNT": "2000",
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": str(ROOT),
         "COLUMNS": "80",

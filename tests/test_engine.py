@@ -121,7 +121,7 @@ def test_rows_lie_where_the_slots_say() -> None:
     pages.grow(table, 10)
     slots = pages.slots(table, 3, 10)
     keys, values = torch.randn(2, 7, 2, 3)
-    pages.write(1, torch.tensor(slots), keys, values)
+    pages.write(1, torch.tensor(slots).T, keys, values)
     for n, at in enumerate(range(3, 10)):
         page, slot = table.pages[at // 4], at % 4
         assert torch.equal(pages.keys[1, page, :, slot], keys[n])

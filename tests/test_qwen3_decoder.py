@@ -237,7 +237,7 @@ def test_what_was_cut_short_is_not_taken_for_known(
 
 
 def test_many_long_requests_in_a_small_pool_all_finish(model: Any) -> None:
-    decoder = ours(model, positions=256)
+    decoder = ours(model, positions=512)
     requests = [asked(100 + n, sampled=30, seed=n) for n in range(8)]
     found = drain(Engine(decoder, most=8), requests)
     assert [one.status for one in found] == ["limit"] * 8

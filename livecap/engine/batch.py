@@ -33,7 +33,7 @@ class Batch:
     turns: tuple[Turn, ...]
     tokens: Tensor  # [row]
     positions: Tensor  # [row]
-    slots: Tensor  # [row]: where its keys and values go
+    slots: Tensor  # [2, row]: page and offset where its keys and values go
     attention: Plan
     memory: Plan | None
     embedded: tuple[tuple[int, Tensor], ...]  # from that row on, these [n, width] for the tokens
@@ -57,7 +57,7 @@ def pack(turns: Items[Turn], pages: Pages, memory: Pages | None, device: torch.d
     """The turns of a step -> its batch. Their tables grow as they need."""
     tokens: list[int] = []
     positions: list[int] = []
-    slots: list[int] = []
+    slots: list[tuple[int, int]] = []
     wanted: list[int] = []
     embedded: list[tuple[int, Tensor]] = []
     entries: list[Entry] = []
@@ -86,7 +86,7 @@ def pack(turns: Items[Turn], pages: Pages, memory: Pages | None, device: torch.d
         tuple(turns),
         torch.tensor(tokens, device=device),
         torch.tensor(positions, device=device),
-        torch.tensor(slots, device=device),
+        torch.tensor(slots, device=device).view(-1, 2).T,
         plan(entries, size=pages.size, device=device),
         plan(heard, size=memory.size, device=device) if memory else None,
         tuple(embedded),

@@ -14,7 +14,7 @@ from towers.layers import Linear, MakeLinear, dense
 # Weights of this many elements and more no longer fit a core's cache beside the keys and values,
 # so a decode step waits for memory, and a byte each beats two. Smaller ones stay in bf16.
 LARGE = 2 << 20
-FEW = 16  # rows up to which an int8 product, which waits for memory, beats one in bf16
+FEW = 4  # rows up to which a product of weights in int8, which waits for memory, beats bf16
 CACHED = 1024  # rows quantised at a time, so that they stay in a core's cache
 
 
@@ -57,14 +57,7 @@ class Int8:
     @staticmethod
     def of(weight: Tensor, bias: Tensor | None) -> "Int8":
         """Quantise a weight [outputs, inputs], symmetrically."""
-        scales = torch.empty(len(weight))
-        rounded = torch.empty(weight.shape, dtype=torch.int8)
-        for at in range(0, len(weight), CACHED):
-            rows = weight[at : at + CACHED].float()
-            scale = torch.maximum(rows.amax(1), -rows.amin(1)).clamp_(min=1e-12).div_(127)
-            scales[at : at + CACHED] = scale
-            # Not in place: float32 rows are the checkpoint's own.
-            rounded[at : at + CACHED] = rows.div(scale[:, None]).round_()
+        rounded, scales = _rounded(weight)
         packed = torch.ops.onednn.qlinear_prepack(rounded, None)
         zeros = torch.zeros(len(scales), dtype=torch.int64)
         return Int8(packed, scales, zeros, None if bias is None else bias.float())
@@ -84,6 +77,44 @@ class Int8:
 
 
 @dataclass(frozen=True, slots=True)
+class Bytes:
+    """A linear map with int8 weights (one scale an output row) and bf16 inputs.
+
+    For very few rows: what it reads is half of bf16, and nothing has to be quantised on the way.
+    """
+
+    weight: Tensor  # int8 [outputs, inputs]
+    scales: Tensor  # bf16 [outputs]
+    bias: Tensor | None  # bf16 [outputs]
+
+    @staticmethod
+    def of(weight: Tensor, bias: Tensor | None) -> "Bytes":
+        """Quantise a weight [outputs, inputs], symmetrically."""
+        rounded, scales = _rounded(weight)
+        return Bytes(rounded, scales.bfloat16(), None if bias is None else bias.bfloat16())
+
+    def __call__(self, x: Tensor) -> Tensor:
+        flat = x.to(torch.bfloat16).flatten(0, -2)
+        out: Tensor = torch._weight_int8pack_mm(flat, self.weight, self.scales)
+        if self.bias is not None:
+            out = out.add_(self.bias)
+        return out.view(*x.shape[:-1], -1)
+
+
+def _rounded(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Weight [outputs, inputs] -> int8 of the same shape, and the scales [outputs] of its rows."""
+    scales = torch.empty(len(weight))
+    rounded = torch.empty(weight.shape, dtype=torch.int8)
+    for at in range(0, len(weight), CACHED):
+        rows = weight[at : at + CACHED].float()
+        scale = torch.maximum(rows.amax(1), -rows.amin(1)).clamp_(min=1e-12).div_(127)
+        scales[at : at + CACHED] = scale
+        # Not in place: float32 rows are the checkpoint's own.
+        rounded[at : at + CACHED] = rows.div(scale[:, None]).round_()
+    return rounded, scales
+
+
+@dataclass(frozen=True, slots=True)
 class ByRows:
     """A linear map kept twice: one way is faster, or sparser with memory, for few rows."""
 
@@ -98,28 +129,28 @@ class ByRows:
 class RmsNorm:
     """Root-mean-square normalisation in float32, whatever comes in."""
 
-    weight: Tensor  # [width]
+    weight: Tensor | None  # [width]
     eps: float
 
     def __call__(self, x: Tensor) -> Tensor:
-        return F.rms_norm(x.float(), self.weight.shape, self.weight, self.eps)
+        return F.rms_norm(x.float(), x.shape[-1:], self.weight, self.eps)
 
 
 def rotary(positions: Tensor, dim: int, theta: float) -> tuple[Tensor, Tensor]:
-    """Positions [row] -> cosines and sines [row, 1, dim // 2] of the angles to turn by.
+    """Positions [row] -> cosines and signed sines [row, 1, dim] of the angles to turn by.
 
     Source: Su et al., RoFormer (2021).
     """
     scales = theta ** (-torch.arange(0, dim, 2, device=positions.device) / dim)
-    angles = positions[:, None, None] * scales
-    return angles.cos(), angles.sin()
+    angles = positions[:, None, None] * scales  # [row, 1, dim // 2]
+    cosines, sines = angles.cos(), angles.sin()
+    return torch.cat([cosines, cosines], -1), torch.cat([-sines, sines], -1)
 
 
 def rotate(x: Tensor, turns: tuple[Tensor, Tensor]) -> Tensor:
     """Rows [row, head, dim], turned: dimension i is paired with i + dim // 2."""
     cosines, sines = turns
-    low, high = x.chunk(2, -1)
-    return torch.cat([low * cosines - high * sines, high * cosines + low * sines], -1)
+    return torch.addcmul(x * cosines, x.roll(x.shape[-1] // 2, -1), sines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,11 +185,11 @@ class Precisions:
         """
         if self.int8 != "large":
             return self.make_decoder_linear()
-        plain, small = self._plain(self.decoder), self.make_decoder_linear()
+        plain = self._plain(self.decoder)
 
         def make(weight: Tensor, bias: Tensor | None) -> Linear:
-            few, many = small(weight, bias), plain(weight, bias)
-            return ByRows(few, many) if isinstance(few, Int8) else many
+            many = plain(weight, bias)
+            return many if weight.numel() < LARGE else ByRows(Bytes.of(weight, bias), many)
 
         return make
 

@@ -96,15 +96,15 @@ class Pages:
         self.keep(table, 0)
 
     def write(self, layer: int, slots: Tensor, keys: Tensor, values: Tensor) -> None:
-        """Store rows: slots [row] as page * size + offset; keys and values [row, head, dim]."""
-        page, offset = slots // self.size, slots % self.size
+        """Store rows: slots [2, row] are pages and offsets; keys and values [row, head, dim]."""
+        page, offset = slots
         self.keys[layer][page, :, offset] = keys.to(self.keys.dtype)
         self.values[layer][page, :, offset] = values.to(self.values.dtype)
 
-    def slots(self, table: Table, start: int, stop: int) -> list[int]:
-        """Positions -> where they lie, as page * size + offset."""
+    def slots(self, table: Table, start: int, stop: int) -> list[tuple[int, int]]:
+        """Positions -> where they lie, as page and offset."""
         size, pages = self.size, table.pages
-        return [pages[at // size] * size + at % size for at in range(start, stop)]
+        return [(pages[at // size], at % size) for at in range(start, stop)]
 
 
 def _zeros(shape: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> Tensor:

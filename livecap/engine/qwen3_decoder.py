@@ -19,7 +19,7 @@ from livecap.engine.pages import Pages
 from livecap.engine.request import Embedded, Request, Sequence
 from towers.layers import Linear, MakeLinear, Weights
 
-PAGE = 64  # positions
+PAGE = 256  # positions; a segment of 28 s takes about 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,26 +39,31 @@ class Layer:
 
     attention_norm: RmsNorm
     qkv: Linear
-    query_norm: RmsNorm  # over a head
-    key_norm: RmsNorm
+    head_norm: RmsNorm  # of every query and key
+    head_scales: Tensor  # [head + kv head, dim]
     out: Linear
     feed_norm: RmsNorm
     gate_up: Linear
     down: Linear
 
     @staticmethod
-    def load(weights: Weights, eps: float) -> "Layer":
+    def load(weights: Weights, shape: Shape) -> "Layer":
         """The block under `layers.N.`."""
         attention, feed = weights.at("self_attn"), weights.at("mlp")
 
         def norm(name: str) -> RmsNorm:
-            return RmsNorm(weights.tensor(f"{name}.weight"), eps)
+            return RmsNorm(weights.tensor(f"{name}.weight"), shape.eps)
 
         return Layer(
             norm("input_layernorm"),
             attention.linear("q_proj", "k_proj", "v_proj"),
-            norm("self_attn.q_norm"),
-            norm("self_attn.k_norm"),
+            RmsNorm(None, shape.eps),
+            torch.cat(
+                [
+                    weights.tensor(f"self_attn.{name}.weight").expand(heads, -1)
+                    for name, heads in (("q_norm", shape.heads), ("k_norm", shape.kv_heads))
+                ]
+            ),
             attention.linear("o_proj"),
             norm("post_attention_layernorm"),
             feed.linear("gate_proj", "up_proj"),
@@ -94,7 +99,7 @@ class Qwen3Decoder:
         self.embedding = tensors["embed_tokens.weight"].to(device)  # [vocab, hidden], as stored
         # The largest first: while it is converted it is there twice.
         self.head = make_head(tensors[head], None)
-        self.layers = [Layer.load(weights.at(f"layers.{n}"), shape.eps) for n in range(count)]
+        self.layers = [Layer.load(weights.at(f"layers.{n}"), shape) for n in range(count)]
         self.norm = RmsNorm(weights.tensor("norm.weight"), shape.eps)
         self.pages = Pages(
             layers=count,
@@ -147,10 +152,10 @@ class Qwen3Decoder:
         """A layer's normed rows [row, hidden] -> what they attend to [row, heads * dim]."""
         heads, shared = self.shape.heads, self.shape.kv_heads
         qkv = layer.qkv(x).view(len(x), heads + 2 * shared, -1)
-        query, key, value = qkv.split_with_sizes([heads, shared, shared], 1)
-        query = rotate(layer.query_norm(query), turns).to(self.dtype)
-        key = rotate(layer.key_norm(key), turns).to(self.dtype)
+        both, value = qkv.split_with_sizes([heads + shared, shared], 1)
+        both = rotate(layer.head_norm(both) * layer.head_scales, turns).to(self.dtype)
         pages = self.pages
-        pages.write(number, batch.slots, key, value.to(self.dtype))
+        pages.write(number, batch.slots, both[:, heads:], value)
+        query = both[:, :heads]
         heard = attend(query, pages.keys[number], pages.values[number], batch.attention)
         return heard.flatten(1)

@@ -106,7 +106,7 @@ class WhisperDecoder:
         if table is None:
             return None
         self.memory.grow(table, len(rows))
-        slots = torch.tensor(self.memory.slots(table, 0, len(rows)), device=self.device)
+        slots = torch.tensor(self.memory.slots(table, 0, len(rows)), device=self.device).T
         for number, layer in enumerate(self.layers):
             keys, values = layer.remember(rows).view(len(rows), 2, self.heads, -1).unbind(1)
             self.memory.write(number, slots, keys, values)
