@@ -84,17 +84,21 @@ DECODER_LAYER = {
 }  # fmt: skip
 
 
-def weights() -> dict[str, torch.Tensor]:
-    """Random weights that keep activations near 1: norms around 1, biases not zero."""
+def shapes() -> dict[str, tuple[int, ...]]:
+    """All weights by name, and their shapes."""
     audio = {f"layers.{at}.{key}": TOWER_LAYER[key] for at in range(18) for key in TOWER_LAYER}
     audio |= TOWER
     text = {f"layers.{at}.{key}": DECODER_LAYER[key] for at in range(28) for key in DECODER_LAYER}
     text |= {"embed_tokens": (151936, 1024), "norm": (1024,)}
-    shapes = {f"audio_tower.{name}.weight": shape for name, shape in audio.items()}
-    shapes |= {f"audio_tower.{key}.bias": audio[key][:1] for key in audio if key != "conv_out"}
-    shapes |= {f"model.{name}.weight": shape for name, shape in text.items()}
+    found = {f"audio_tower.{name}.weight": shape for name, shape in audio.items()}
+    found |= {f"audio_tower.{key}.bias": audio[key][:1] for key in audio if key != "conv_out"}
+    return found | {f"model.{name}.weight": shape for name, shape in text.items()}
+
+
+def weights() -> dict[str, torch.Tensor]:
+    """Random weights that keep activations near 1: norms around 1, biases not zero."""
     generator, tensors = torch.Generator().manual_seed(0), {}
-    for name, shape in shapes.items():
+    for name, shape in shapes().items():
         spread = 0.1 if len(shape) == 1 else torch.Size(shape[1:]).numel() ** -0.5
         random = torch.randn(shape, generator=generator).mul_(spread)
         random += len(shape) == 1 and name.endswith("weight")

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from media import wav
 from qwen_models import (
     REAL,
     SMALL,
@@ -480,3 +481,13 @@ def test_words_get_times_from_the_aligner(
     words = [word for event in events if isinstance(event, Caption) for word in event.words]
     assert words
     assert all(word.start is not None and word.end is not None for word in words)
+
+
+def test_long_segments_are_heard_at_once(checkpoint: Checkpoint, jfk: Pcm, tmp_path: Path) -> None:
+    path = tmp_path / "long.wav"
+    path.write_bytes(wav(np.tile(jfk, 5)))
+    for seconds, segments in ((28, {0, 1}), (60, {0})):
+        loaded = load_model(checkpoint, ModelConfig(precision="fp32", max_segment=seconds))
+        hypotheses = run(loaded, [str(path)], DecodeConfig(language="en"))
+        numbers = {event.segment for _, event in hypotheses if isinstance(event, Caption)}
+        assert numbers == segments

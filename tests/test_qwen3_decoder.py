@@ -1,6 +1,7 @@
 """Qwen3's decoder against transformers', and every shortcut of the engine against the long way."""
 
 from collections.abc import Sequence as Tokens
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,10 +11,10 @@ from qwen_models import decoder_of, tiny_qwen
 from torch import Tensor
 
 from livecap.config import Precision
-from livecap.engine import scheduler
+from livecap.engine import attention, scheduler
 from livecap.engine.batch import Batch
 from livecap.engine.engine import Engine
-from livecap.engine.layers import choose
+from livecap.engine.layers import Bytes, choose
 from livecap.engine.qwen3_decoder import Qwen3Decoder, Shape
 from livecap.engine.request import Embedded, Kept, Request, Sequence
 
@@ -252,3 +253,64 @@ def test_precisions_stay_near(model: Any, precision: Precision, bound: float) ->
     found = ours(model, precision).score(tokens, embedded, range(150))
     error = (found - exact).square().mean().sqrt() / exact.square().mean().sqrt()
     assert float(error) < bound
+
+
+# -- attention and weights in low precision --------------------------------------------------------
+
+
+def heads_of(rows: int, heads: int, seed: int) -> Tensor:
+    generator = torch.Generator().manual_seed(seed)
+    return torch.randn(rows, heads, 16, generator=generator).to(torch.bfloat16)
+
+
+@pytest.mark.parametrize("block", [1, 300, 1 << 22])
+@pytest.mark.parametrize(("rows", "length"), [(2, 40), (33, 40), (40, 40)])
+def test_prompts_in_bf16_attend_as_in_float32(
+    block: int, rows: int, length: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention, "BLOCK", block)
+    pages, size = [3, 0, 5, 1, 4], 8
+    query = heads_of(rows, 4, 1)
+    keys, values = (heads_of(6 * size, 2, seed).view(6, 2, size, 16) for seed in (2, 3))
+    entry = attention.Entry(rows, pages, length, causal=True)
+    plan = attention.plan([entry], size=size, device=CPU)
+    found = attention.attend(query, keys, values, plan)
+    exact = attention.attend(query.float(), keys.float(), values.float(), plan)
+    torch.testing.assert_close(found.float(), exact, atol=0.03, rtol=0.03)
+
+
+@pytest.mark.parametrize("lengths", [(40,), (40, 33), (40, 9), (1, 40, 17)])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_single_rows_attend_alike_by_either_way(
+    lengths: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    size = 8
+    free = iter(range(20))
+    entries = [
+        attention.Entry(1, [next(free) for _ in range(-(-length // size))], length, causal=True)
+        for length in lengths
+    ]
+    query = heads_of(len(lengths), 4, 1).to(dtype)
+    keys, values = (heads_of(20 * size, 2, seed).view(20, 2, size, 16).to(dtype) for seed in (2, 3))
+    plan = attention.plan(entries, size=size, device=CPU)
+    assert plan.singles
+    assert plan.singles.is_even == (len({len(one.pages) for one in entries}) == 1)
+    tabled = replace(plan, singles=replace(plan.singles, is_even=False))
+    found = attention.attend(query, keys, values, plan)
+    bound = 1e-5 if dtype == torch.float32 else 0.02
+    torch.testing.assert_close(
+        found, attention.attend(query, keys, values, tabled), atol=bound, rtol=bound
+    )
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_weights_in_bytes_stay_near_and_leave_the_checkpoint(dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(1)
+    weight, bias = torch.randn(96, 64, generator=generator).to(dtype), torch.randn(96)
+    before = weight.clone()
+    linear = Bytes.of(weight, bias)
+    assert torch.equal(weight, before)
+    x = torch.randn(3, 64, generator=generator)
+    exact = x @ weight.float().T + bias
+    error = (linear(x).float() - exact).square().mean().sqrt() / exact.square().mean().sqrt()
+    assert float(error) < 0.01
