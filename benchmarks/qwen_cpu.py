@@ -78,7 +78,7 @@ def antirez(options: argparse.Namespace, clip: Path, *, streaming: bool) -> Fact
         [*command, *(["--stream"] if streaming else [])],
         OPENBLAS_NUM_THREADS=threads,
         QWEN_BENCH_TOKENS=str(UPDATED if streaming else TOKENS),
-        QWEN_BENCH_REPEAT="2",
+        QWEN_BENCH_REPEAT="1" if streaming else "2",
     )
     lines = [json.loads(found) for found in re.findall(r"BENCH (\{.*?\})", out)]
     mode = "stream" if streaming else "offline"
@@ -90,7 +90,7 @@ def antirez(options: argparse.Namespace, clip: Path, *, streaming: bool) -> Fact
         "prefill": told["prefill_s"],
         "prefill_tokens": told["prefill_tokens"],
         "decode": told["decode_ms_per_token"] * tokens / 1000,
-        "decode_tokens": tokens + 1,  # it computes one step more than it needs
+        "decode_steps": tokens,  # one more than it needs
         "total": told["total_s"],
         "peak_mb": whole["peak_rss_mb"],
     }
@@ -102,10 +102,15 @@ def systems(options: argparse.Namespace) -> dict[str, Callable[[Path, bool], Fac
     def ours(*more: str) -> Callable[[Path, bool], Facts | None]:
         return lambda clip, stream: livecap(options, clip, *more, *(["--stream"] if stream else []))
 
+    def streamed(*more: str) -> Callable[[Path, bool], Facts | None]:
+        return lambda clip, stream: livecap(options, clip, "--stream", *more) if stream else None
+
     found = {
         "livecap auto": ours(),
         "livecap auto, windows of 2 s": ours("--window", "2"),
         "livecap int8": ours("--precision", "int8"),
+        "livecap auto, drafts right": streamed("--accepted"),
+        "livecap auto, windows of 2 s, drafts right": streamed("--window", "2", "--accepted"),
     }
     if options.antirez:
         found["antirez/qwen-asr"] = lambda clip, stream: antirez(options, clip, streaming=stream)
@@ -123,12 +128,11 @@ def row(name: str, rounds: list[Facts], seconds: int, peer: list[Facts] | None) 
     def against(stage: str) -> str:
         return f" ({middle(stage, peer) / middle(stage, rounds):.1f}x)" if peer else ""
 
-    steps = rounds[0]["decode_tokens"] - (rounds[0].get("updates") or 1)
-    per_token = 1000 * middle("decode", rounds) / steps
-    theirs = 0.0
-    if peer:
-        theirs = 1000 * middle("decode", peer) / (peer[0]["decode_tokens"] - 1)
-    ratio = f" ({theirs / per_token:.1f}x)" if peer else ""
+    def step(facts: list[Facts]) -> float:
+        return 1000 * middle("decode", facts) / facts[0]["decode_steps"]
+
+    per_token = step(rounds)
+    ratio = f" ({step(peer) / per_token:.1f}x)" if peer else ""
     return (
         f"| {name} | {middle('encoder', rounds) / seconds:.4f}{against('encoder')} "
         f"| {middle('prefill', rounds):.2f}{against('prefill')} | {per_token:.1f}{ratio} "

@@ -68,7 +68,7 @@ def main() -> None:
         "encoder": heard,
         "prefill": forward[0][1] - forward[0][0] - heard,
         "decode": generate[0][1] - forward[0][1],
-        "decode_tokens": len(forward),
+        "decode_steps": len(forward) - 1,
         "total": total,
         "load": load,
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,

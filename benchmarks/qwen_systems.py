@@ -7,14 +7,15 @@ weights may be random.
 
 import argparse
 import json
+import math
 import os
 import resource
 import time
 import wave
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, pairwise
 from pathlib import Path
 
 from livecap.cli import ENVIRONMENT
@@ -23,6 +24,7 @@ os.environ.update(ENVIRONMENT | os.environ)
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from livecap.checkpoints import resolve
 from livecap.config import ModelConfig
@@ -35,8 +37,20 @@ from livecap.models.qwen3_asr import Qwen3Asr
 from towers import aut
 
 UPDATE = 2 * RATE  # samples between two updates
+LEAD = RATE // 100  # samples more before the first: then its last mel frame is whole, and so on
 ROLLBACK, NEW = 5, 6  # tokens that an update decodes again, and those that it adds
 SEGMENT = 16 * RATE  # samples after which a stream begins anew
+
+
+@dataclass(frozen=True, slots=True)
+class Forced:
+    """A rule that leaves one token for each place of a text, whatever the weights say."""
+
+    before: int  # tokens of the text before the first that is sampled
+
+    def __call__(self, logits: Tensor, sampled: Sequence[int]) -> None:
+        logits.fill_(-math.inf)
+        logits[1000 + self.before + len(sampled)] = 0.0
 
 
 @dataclass
@@ -76,48 +90,58 @@ def offline(model: Qwen3Asr, pcm: Pcm, tokens: int) -> dict[str, float]:
         ids, start = model.prompt.ids(len(rows), language="en")
         request = Request(ids, len(ids) + tokens, frozenset(), embedded=Embedded(start, rows))
         decode(engine, request, clock)
-    return {**clock.seconds, "prefill_tokens": len(ids), "decode_tokens": tokens}
+    return {**clock.seconds, "prefill_tokens": len(ids), "decode_steps": tokens - 1}
 
 
-def stream(model: Qwen3Asr, pcm: Pcm) -> dict[str, float]:
-    """Updates every 2 s: new audio encoded, known rows kept, the last tokens decoded again."""
+def stream(model: Qwen3Asr, pcm: Pcm, *, accepted: bool) -> dict[str, float]:
+    """Updates every 2 s: new audio encoded, known rows kept, the last tokens decoded again.
+
+    With `accepted` those are a draft that turns out right, so one pass with the prompt verifies
+    them; else they are decoded one by one, as for a draft whose first token is wrong.
+    """
     clock, engine = Clock(), Engine(model.decoder, most=1)
     counted: list[int] = []
     with clock.time("total"):
         for at in range(0, len(pcm), SEGMENT):
-            counted += _segment(model, engine, pcm[at : at + SEGMENT], clock)
-    return {**clock.seconds, "updates": len(counted), "decode_tokens": sum(counted)}
+            counted += _segment(model, engine, pcm[at : at + SEGMENT], clock, accepted=accepted)
+    return {**clock.seconds, "updates": len(counted), "decode_steps": sum(counted)}
 
 
-def _segment(model: Qwen3Asr, engine: Engine, pcm: Pcm, clock: Clock) -> Iterable[int]:
+def _segment(
+    model: Qwen3Asr, engine: Engine, pcm: Pcm, clock: Clock, *, accepted: bool
+) -> Iterable[int]:
     tower, kept, known = model.tower, Kept(), list[int]()
     assert isinstance(tower, aut.Tower)
     state, heard = tower.open(), model.mel.open()
     stable = torch.zeros(0, model.decoder.embedding.shape[1])
     names: list[tuple[str, int, int]] = []
     places = count()
-    for at in range(0, len(pcm), UPDATE):
+    bounds = [0, *range(UPDATE + LEAD, len(pcm) - LEAD, UPDATE), len(pcm)]
+    for at, stop in pairwise(bounds):
         with clock.time("encoder"):
-            new = torch.from_numpy(pcm[at : at + UPDATE])
-            final = at + UPDATE >= len(pcm)
+            new = torch.from_numpy(pcm[at:stop])
+            final = stop == len(pcm)
             mel, heard = model.mel.stream(new, heard, final=final)
             ((rows, state),) = tower.encode([state], [mel], final=final)
         stable = torch.cat([stable, rows.stable])
         names += [("row", block, next(places)) for block in rows.block_ids]
         whole = torch.cat([stable, rows.provisional])
         prefix = known[: len(known) - ROLLBACK] if len(known) > ROLLBACK else []
+        draft = known[len(prefix) :] if accepted else []
         ids, start = model.prompt.ids(len(whole), language="en")
         prompt = (*ids, *prefix)
         request = Request(
             prompt,
             len(prompt) + ROLLBACK + NEW,
             frozenset(),
+            rules=(Forced(len(prefix)),),
+            draft=tuple(draft),
             embedded=Embedded(start, whole),
             kept=kept,
             identity=(*prompt[:start], *names),
         )
         known = [*prefix, *decode(engine, request, clock)]
-        yield ROLLBACK + NEW
+        yield ROLLBACK + NEW - len(draft) - 1  # the first comes with the prompt
     engine.decoder.pages.release(kept.table)
 
 
@@ -131,6 +155,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--tokens", type=int, default=32)
     parser.add_argument("--stream", action="store_true")
+    parser.add_argument("--accepted", action="store_true")
     options = parser.parse_args()
     config = ModelConfig(
         precision=options.precision,
@@ -146,7 +171,10 @@ def main() -> None:
         raw = opened.readframes(opened.getnframes())
     pcm = np.frombuffer(raw, "<i2").astype(np.float32) / np.float32(32768)
     offline(model, pcm[: 4 * RATE], 4)
-    found = stream(model, pcm) if options.stream else offline(model, pcm, options.tokens)
+    if options.stream:
+        found = stream(model, pcm, accepted=options.accepted)
+    else:
+        found = offline(model, pcm, options.tokens)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(json.dumps({**found, "load": load, "peak_mb": peak, "audio": len(pcm) / RATE}))
 

@@ -38,7 +38,7 @@ class Oracle:
         for module in (self.encoder, self.projector):
             for parameter in module.parameters():
                 torch.nn.init.normal_(parameter, std=0.2)
-        tensors = dict(self.encoder.state_dict())
+        self.tensors = tensors = dict(self.encoder.state_dict())
         for ours, theirs in (("proj1", "linear_1"), ("proj2", "linear_2")):
             for part in ("weight", "bias"):
                 tensors[f"{ours}.{part}"] = self.projector.state_dict()[f"{theirs}.{part}"]
@@ -125,3 +125,14 @@ def test_many_streams_together_are_as_each_alone(oracle: Oracle) -> None:
         assert isinstance(start, Rows)
         joined = torch.cat([start.stable, end.stable])
         torch.testing.assert_close(joined, whole(tower, mel), rtol=1e-4, atol=1e-5)
+
+
+def test_all_of_it_is_where_the_weights_are(oracle: Oracle) -> None:
+    """Another device shows what stays behind: "meta" takes part in nothing of the CPU's."""
+    tensors = {name: tensor.to("meta") for name, tensor in oracle.tensors.items()}
+    tower = Tower(tensors, heads=2, make=dense(torch.float32))
+    state = tower.open()
+    for frames, final in ((250, False), (900, True)):
+        mel = torch.zeros(BINS, frames, device="meta")
+        ((rows, state),) = tower.encode([state], [mel], final=final)
+        assert rows.stable.device.type == rows.provisional.device.type == "meta"

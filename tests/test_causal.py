@@ -95,3 +95,17 @@ def test_a_new_segment_starts_anew(tower: Tower, given_rows: dict[str, Tensor]) 
     ((_, state),) = tower.encode([tower.open()], [mel], final=True)
     ((later, _),) = tower.encode([state], [mel], final=True)
     assert not torch.allclose(later, run(tower, mel, [])), "positions and keys go on"
+
+
+def test_all_of_it_is_where_the_weights_are(given_rows: dict[str, Tensor]) -> None:
+    weights = {
+        name.removeprefix("weights."): tensor.to("meta")
+        for name, tensor in given_rows.items()
+        if name.startswith("weights.")
+    }
+    tower = Tower(weights, heads=2, make=dense(torch.float32))
+    state = tower.open()
+    for final in (False, True):
+        mel = torch.zeros(128, 500, device="meta")
+        ((rows, state),) = tower.encode([state], [mel], final=final)
+        assert rows.device.type == "meta"

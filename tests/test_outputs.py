@@ -75,6 +75,31 @@ def test_complete_outputs_are_not_overwritten_unasked(tmp_path: Path) -> None:
     assert path.read_text() == ""
 
 
+def test_what_is_overwritten_stays_until_the_new_output_is_complete(tmp_path: Path) -> None:
+    path, before = tmp_path / "talk.srt", tmp_path / "talk.srt.before"
+    path.write_text("mine")
+    path.chmod(0o640)
+    linked = tmp_path / "linked"
+    os.link(path, linked)
+    killed = open_writer("srt", path, overwrite=True)  # and no word of it any more
+    assert before.read_text() == "mine"
+    assert path.read_text() == ""
+    assert not is_complete(path)
+    again = open_writer("srt", path, overwrite=True)
+    assert before.read_text() == "mine", "what is incomplete takes no one's place"
+    feed(again, TALK)
+    assert before.exists()
+    again.close(complete=False)
+    assert before.read_text() == "mine"
+    last = open_writer("srt", path)
+    feed(last, TALK)
+    last.close()
+    assert sorted(os.listdir(tmp_path)) == ["linked", "talk.srt"]
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert linked.read_text() == "mine"
+    killed.close(complete=False)
+
+
 def test_places_that_can_not_be_written_are_refused_at_once(tmp_path: Path) -> None:
     blocker = tmp_path / "file"
     blocker.write_text("")

@@ -435,6 +435,29 @@ def test_aligned_words_are_in_order_and_inside(aligner: ForcedAligner, jfk: Pcm)
     assert aligner.times(np.zeros(181 * RATE, np.float32), words, "en") is None
 
 
+def test_the_aligner_on_this_machine_is_used(
+    checkpoint: Checkpoint, their_aligner: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LIVECAP_HOME", str(tmp_path))
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "nowhere"))
+    folder = tmp_path / "models" / qwen3_load.ALIGNER
+    assert load_model(checkpoint, FP32).model.untimed
+    save_official(their_aligner, folder)
+    loaded = load_model(checkpoint, FP32)
+    assert loaded.model.untimed is None
+    config = DecodeConfig(words=True, language="en")
+    words = [
+        word
+        for _, event in run(loaded, [str(JFK)], config)
+        if isinstance(event, Caption)
+        for word in event.words
+    ]
+    assert words
+    assert all(word.start is not None for word in words)
+    (folder / "model.safetensors").unlink()  # a broken one is none
+    assert load_model(checkpoint, FP32).model.untimed
+
+
 # -- file mode ----------------------------------------------------------------------------------
 
 

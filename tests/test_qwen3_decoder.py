@@ -17,6 +17,7 @@ from livecap.engine.engine import Engine
 from livecap.engine.layers import Bytes, choose
 from livecap.engine.qwen3_decoder import Qwen3Decoder, Shape
 from livecap.engine.request import Embedded, Kept, Request, Sequence
+from towers.layers import dense
 
 VOCAB, HIDDEN = 640, 32
 POSITIONS = 2048
@@ -314,3 +315,20 @@ def test_weights_in_bytes_stay_near_and_leave_the_checkpoint(dtype: torch.dtype)
     exact = x @ weight.float().T + bias
     error = (linear(x).float() - exact).square().mean().sqrt() / exact.square().mean().sqrt()
     assert float(error) < 0.01
+
+
+def test_all_of_it_is_where_the_weights_are(model: Any) -> None:
+    tensors = {name: tensor.to("meta") for name, tensor in decoder_of(model).items()}
+    decoder = Qwen3Decoder(
+        tensors,
+        shape=Shape(4, 2, 16, 1e6, 1e-6),
+        head="embed_tokens.weight",
+        positions=512,
+        make=dense(torch.float32),
+        make_head=dense(torch.float32),
+        dtype=torch.float32,
+        device=torch.device("meta"),
+    )
+    rows = torch.zeros(30, HIDDEN, device="meta")
+    logits = decoder.score(tokens_of(40), Embedded(5, rows), [39])
+    assert logits.device.type == "meta"

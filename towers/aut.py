@@ -57,11 +57,13 @@ class Tower:
     ) -> None:
         self.parts = Parts(tensors, heads=heads, make=make, dtype=dtype)
         self.window = window
-        self.positions = sinusoids(0, CHUNK_ROWS, self.parts.width)  # [13, width]
+        self.positions = sinusoids(
+            0, CHUNK_ROWS, self.parts.width, self.parts.device
+        )  # [13, width]
 
     def open(self) -> AutState:
         """The state of a stream that has heard nothing."""
-        return AutState(torch.zeros(BINS, 0), torch.zeros(0, self.parts.width), 0)
+        return AutState(torch.zeros(BINS, 0, device=self.parts.device), self._rows(), windows=0)
 
     @torch.inference_mode()
     def encode(
@@ -107,14 +109,18 @@ class Tower:
         return rows.stable
 
     def _none(self) -> Tensor:
-        return self.parts.project(torch.zeros(0, self.parts.width))
+        return self.parts.project(self._rows())
+
+    def _rows(self) -> Tensor:
+        """No rows, before the projector."""
+        return torch.zeros(0, self.parts.width, device=self.parts.device)
 
     def _convolve(self, mels: Sequence[Tensor]) -> list[Tensor]:
         """Mels [bins, frame] -> convolved rows [row, width] of each, its last chunk padded."""
         chunks = [F.pad(mel, (0, -mel.shape[1] % CHUNK)) for mel in mels]
         counts = [chunk.shape[1] // CHUNK for chunk in chunks]
         if not sum(counts):
-            return [torch.zeros(0, self.parts.width) for _ in mels]
+            return [self._rows() for _ in mels]
         x = torch.cat([chunk.view(len(chunk), -1, CHUNK).transpose(0, 1) for chunk in chunks])
         rows = self.parts.stem(x) + self.positions
         return [

@@ -49,8 +49,9 @@ class Tower:
     def open(self) -> CausalState:
         """The state of a segment that has heard nothing."""
         dim = self.parts.width // self.parts.heads
-        kept = torch.zeros(len(self.parts.layers), self.parts.heads, 0, dim)
-        return CausalState(torch.zeros(BINS, 0), kept, kept, 0)
+        device = self.parts.device
+        kept = torch.zeros(len(self.parts.layers), self.parts.heads, 0, dim, device=device)
+        return CausalState(torch.zeros(BINS, 0, device=device), kept, kept, 0)
 
     @torch.inference_mode()
     def encode(
@@ -80,7 +81,7 @@ class Tower:
         return rows
 
     def _none(self) -> Tensor:
-        return self.parts.project(torch.zeros(0, self.parts.width))
+        return self.parts.project(torch.zeros(0, self.parts.width, device=self.parts.device))
 
     def _blocks(
         self, states: Sequence[CausalState], counts: Sequence[int]
@@ -90,7 +91,7 @@ class Tower:
         mel = torch.cat([state.frames[:, : count * ROW_FRAMES] for state, count in due], 1)
         chunks = mel.view(len(mel), -1, ROW_FRAMES).transpose(0, 1)  # [row, bins, ROW_FRAMES]
         places = [
-            sinusoids(state.rows, state.rows + count, self.parts.width)
+            sinusoids(state.rows, state.rows + count, self.parts.width, self.parts.device)
             for state, count in zip(states, counts, strict=True)
         ]
         x = self.parts.stem(chunks)[:, 0] + torch.cat(places)
@@ -133,8 +134,9 @@ def _attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     All see the whole block, and back to LEFT - 1 rows before themselves. Scores are float32.
     """
     rows, seen = query.shape[1], key.shape[1]
-    own = torch.arange(seen - rows, seen)[:, None]  # where each query's own key lies
-    hidden = torch.arange(seen) < own - (LEFT - 1)  # [row, seen]
+    places = torch.arange(seen, device=key.device)
+    own = places[seen - rows :, None]  # where each query's own key lies
+    hidden = places < own - (LEFT - 1)  # [row, seen]
     scores = (query.float() @ key.float().mT) * (1 / math.sqrt(query.shape[-1]))
     weights = scores.masked_fill(hidden, -math.inf).softmax(-1)
     return (weights.to(value.dtype) @ value).transpose(0, 1).flatten(1)

@@ -59,12 +59,13 @@ class Parts:
         self.layers = [Block.load(weights.at(f"layers.{n}"), heads) for n in range(len(names))]
         self.project = Projector(weights)
         self.heads = heads
-        self.width = len(weights.tensor("ln_post.weight"))
+        last = weights.tensor("ln_post.weight")
+        self.width, self.device = len(last), last.device
 
 
-def sinusoids(start: int, stop: int, width: int) -> Tensor:
+def sinusoids(start: int, stop: int, width: int, device: torch.device) -> Tensor:
     """Positions [start, stop) -> [position, width]: sines, then cosines. There is no last one."""
     step = math.log(10_000) / (width // 2 - 1)
-    scales = torch.exp(-step * torch.arange(width // 2))
-    angles = torch.arange(start, stop)[:, None] * scales
+    scales = torch.exp(-step * torch.arange(width // 2, device=device))
+    angles = torch.arange(start, stop, device=device)[:, None] * scales
     return torch.cat([angles.sin(), angles.cos()], 1)

@@ -57,7 +57,9 @@ class ForcedAligner:
         """The chosen class at each of the two timestamps of every text."""
         if not texts:
             return []
-        rows: Tensor = self.tower.clip(self.mel.offline(torch.from_numpy(pcm)))
+        rows: Tensor = self.tower.clip(
+            self.mel.offline(torch.from_numpy(pcm).to(self.decoder.device))
+        )
         specials, tokenizer = self.tokenizer.specials, self.tokenizer
         assert specials.timestamp is not None
         ids = [specials.audio_start, *[specials.audio_pad] * len(rows), specials.audio_end]

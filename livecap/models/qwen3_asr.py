@@ -110,7 +110,10 @@ class Qwen3Asr:
     @torch.inference_mode()
     def hear(self, asked: Sequence[Listen]) -> list[Tensor]:
         """Audio -> rows [row, hidden] of each question."""
-        return [self.tower.clip(self.mel.offline(_padded(ask.pcm))) for ask in asked]
+        return [
+            self.tower.clip(self.mel.offline(_padded(ask.pcm).to(self.decoder.device)))
+            for ask in asked
+        ]
 
     def recognise(self, work: Work, config: DecodeConfig) -> Recognition:
         """Hear the segment, then have it written down."""

@@ -9,7 +9,7 @@ from livecap.checkpoints import Checkpoint, Qwen3AsrCheckpoint, load_qwen3_asr, 
 from livecap.config import ModelConfig
 from livecap.engine.layers import Precisions, choose, choose_device
 from livecap.engine.qwen3_decoder import Qwen3Decoder, Shape
-from livecap.errors import ModelError, ModelNotFound
+from livecap.errors import ModelError
 from livecap.events import RATE
 from livecap.models.forced_aligner import ForcedAligner, OnDemand
 from livecap.models.qwen3_asr import CONTEXT, Qwen3Asr, budget
@@ -113,10 +113,10 @@ def _causal(read: Qwen3AsrCheckpoint, precisions: Precisions, device: torch.devi
 
 
 def _aligner(config: ModelConfig) -> OnDemand | None:
-    """The forced aligner, if it is on this machine."""
+    """The forced aligner, if a sound one is on this machine."""
     try:
         checkpoint = resolve(ALIGNER)
-    except ModelNotFound:
+    except ModelError:
         return None
     return OnDemand(lambda: load_aligner(checkpoint, config))
 

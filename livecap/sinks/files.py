@@ -13,6 +13,7 @@ from livecap.errors import OutputError
 
 MARKER = ".partial"  # stands beside an output for as long as that is incomplete
 REWRITE = ".rewrite"  # a new version on its way; no longer than MARKER, so that names fit
+BEFORE = ".before"  # what is being overwritten, until the new one is complete
 CHUNK = 1 << 20  # bytes copied at a time
 
 
@@ -33,6 +34,8 @@ def open_raw(path: Path, mode: str) -> FileIO:
 
 class OutputFile:
     """A file written by position, with a marker beside it until `close`.
+
+    A complete file that it overwrites stands beside it, too, until the new one is complete.
 
     A write that fails (disk full, device gone) moves all that was written to a new temporary
     folder and goes on there; `close` then raises OutputError, which says where the text is.
@@ -107,6 +110,7 @@ class OutputFile:
             ) from self._failure
         if complete:
             marker(self._wanted).unlink(missing_ok=True)
+            _before(self._wanted).unlink(missing_ok=True)
 
     def _keep(self, step: Callable[[], None]) -> None:
         """The step, in a temporary folder if it fails where we are."""
@@ -182,15 +186,30 @@ class OutputFile:
         marked = sign.exists()
         open_raw(sign, "w").close()
         try:
+            if not marked and self._wanted.is_file():
+                self._put_aside()
             return open_raw(self._wanted, "w+")
         except OSError:
             if not marked:  # whatever stands there is not ours to call incomplete
                 sign.unlink(missing_ok=True)
             raise
 
+    def _put_aside(self) -> None:
+        """Move a complete file out of the way; where that can't be done, it is written over."""
+        open_raw(self._wanted, "r+").close()  # raises where it may not be written
+        mode = self._wanted.stat().st_mode
+        with suppress(OSError):
+            os.replace(self._wanted, _before(self._wanted))
+            open_raw(self._wanted, "w").close()
+            self._wanted.chmod(mode)
+
     def _vanished(self) -> None:
         if self._failure is None:
             raise OSError(errno.ENOENT, "it was taken away")
+
+
+def _before(path: Path) -> Path:
+    return path.with_name(path.name + BEFORE)
 
 
 class OutputStream:
