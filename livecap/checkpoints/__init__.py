@@ -1,7 +1,7 @@
 """Find, pull, verify and read model weights in every layout. Importing this loads no torch."""
 
 from livecap.checkpoints.embedded import find_embedded
-from livecap.checkpoints.find import Row, catalogue, installed, resolve
+from livecap.checkpoints.find import Row, catalogue, installed
 from livecap.checkpoints.form import (
     Checkpoint,
     GenerationFacts,
@@ -11,6 +11,7 @@ from livecap.checkpoints.form import (
 )
 from livecap.checkpoints.hub import pull
 from livecap.checkpoints.load import load_qwen3_asr, load_whisper
+from livecap.checkpoints.obtain import resolve
 from livecap.checkpoints.qwen3_asr_form import (
     Qwen3AsrCheckpoint,
     Qwen3AudioDims,

@@ -20,7 +20,7 @@ from livecap.checkpoints.places import (
     store,
     store_folders,
 )
-from livecap.errors import CorruptModel, ModelError, ModelNotFound
+from livecap.errors import ModelError, ModelNotFound
 
 State = Literal["default", "installed", "incomplete", "pullable"]
 AUTO_FAMILY = "whisper"
@@ -38,24 +38,19 @@ class Row:
     state: State  # "default": what 'auto' takes
 
 
-def resolve(name: str, *, pull: bool = False) -> Checkpoint:
+def find(name: str) -> Checkpoint:
     """A name -> the checkpoint on this machine.
 
     `name` is 'auto' (the best published Whisper here, else the embedded tiny.en), a short name,
-    a hub id or a folder. With `pull`, what is missing or incomplete is fetched from the hub.
-    Raises ModelNotFound, CorruptModel (incomplete or damaged), ModelError (unsupported) and, with
-    `pull`, DownloadError.
+    a hub id or a folder. Raises ModelNotFound, CorruptModel (incomplete or damaged), and ModelError
+    (unsupported).
     """
-    if name == "auto":
-        return _best()
-    try:
-        return _find(name)
-    except (ModelNotFound, CorruptModel):
-        if not pull or not (find_known(name) or _is_hub_id(name)):
-            raise
-    from livecap.checkpoints.hub import pull as fetch
+    return _best() if name == "auto" else _find(name)
 
-    return fetch(name)
+
+def is_fetchable(name: str) -> bool:
+    """Whether the hub may have a model of that name."""
+    return bool(find_known(name)) or _is_hub_id(name)
 
 
 def catalogue() -> list[Row]:

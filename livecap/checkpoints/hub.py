@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 
-from livecap.checkpoints.find import resolve, with_decoder
+from livecap.checkpoints.find import find, with_decoder
 from livecap.checkpoints.form import Checkpoint
 from livecap.checkpoints.inspect import inspect
 from livecap.checkpoints.known import KNOWN, find_known
@@ -64,7 +64,7 @@ def pull(
 
 def _is_here(name: str) -> bool:
     try:
-        resolve(name)
+        find(name)
     except ModelError:
         return False
     return True
