@@ -81,7 +81,8 @@ def file(  # noqa: PLR0913 - its flags
     if not paths:
         raise ConfigError("No file was named", remedy="Name files or folders, or - for a pipe.")
     if decode.language is not None:
-        decode = replace(decode, language=language_code(decode.language))
+        named = decode.language.strip().lower()
+        decode = replace(decode, language=None if named == "auto" else language_code(named))
     found = expand(paths)
     config = BatchConfig(
         model=_model(model),

@@ -49,9 +49,9 @@ class DecodeConfig:
     """How text is made of speech."""
 
     language: str | None = None
-    """Code or English name; without it, it is detected."""
+    """Code or English name; without it, or with auto, it is detected."""
     temperature: float | None = None
-    """Of the sampling; without it 0, and rising where the text is not believable."""
+    """Of the sampling; without it 0, and rising where Whisper's text is not believable."""
     words: bool = False
     """Give every word its time."""
     task: Task = "transcribe"
@@ -99,7 +99,7 @@ class ModelConfig:
     """Seconds of audio that see each other in Qwen3-ASR's encoder: 2, 4 or 8; 0: as trained."""
 
     def __post_init__(self) -> None:
-        _check(0 <= self.threads <= 1024, "--threads", self.threads, "Use 1 or more.")
+        _check(0 <= self.threads <= 1024, "--threads", self.threads, "Use 1 to 1024.")
         _check(0 <= self.batch_size <= 256, "--batch-size", self.batch_size, "Use 1 to 256.")
         seconds = self.max_segment
         window = self.attention_window

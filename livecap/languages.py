@@ -54,4 +54,6 @@ def language_code(text: str) -> str:
         if candidate in names:
             return names[candidate]
     choices = ", ".join(f"{code} ({name})" for code, name in NAMES.items())
-    raise ConfigError(f"{text!r} is no language that is known here", remedy=f"Have: {choices}.")
+    raise ConfigError(
+        f"--language: {text!r} is no language that is known here", remedy=f"Have: {choices}."
+    )

@@ -69,7 +69,8 @@ def specials_in(added: Mapping[str, int], count: int) -> Qwen3Specials:
         found = find(name)
         if found is None:
             what = f"The vocabulary has no {name}, so it is not Qwen3-ASR's"
-            raise ModelError(what, remedy="Copy the vocabulary of Qwen3-ASR into the folder.")
+            files = "vocab.json, merges.txt and tokenizer_config.json"
+            raise ModelError(what, remedy=f"Copy {files} of Qwen3-ASR into its folder.")
         return found
 
     return Qwen3Specials(

@@ -47,6 +47,7 @@ class Transcript:
         captions = [self._caption(passage, hypothesis) for passage in hypothesis.passages]
         segment = done or hypothesis.work.segment
         at = hypothesis.passages[-1].stop if hypothesis.passages else 0
+        at = at if hypothesis.unsure is None else hypothesis.unsure
         lost = min(at, len(segment.pcm) - 1)  # without text from here on, if there is a reason
         for piece in segment.pieces:
             self.silence(piece.start)

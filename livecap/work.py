@@ -37,3 +37,4 @@ class Hypothesis:
     reason: str | None = None  # why (part of) the audio has no text
     consumed: int | None = None  # samples that are done with, where work overlaps (long form)
     context: tuple[int, ...] = ()  # tokens for the work after it
+    unsure: int | None = None  # samples from which text may be missing, if not behind the passages

@@ -76,15 +76,18 @@ def test_complete_outputs_are_not_overwritten_unasked(tmp_path: Path) -> None:
 
 
 def test_what_is_overwritten_stays_until_the_new_output_is_complete(tmp_path: Path) -> None:
-    path, before = tmp_path / "talk.srt", tmp_path / "talk.srt.before"
+    path, before = tmp_path / "talk.srt", tmp_path / "talk.srt.old-captions"
     path.write_text("mine")
     path.chmod(0o640)
     linked = tmp_path / "linked"
     os.link(path, linked)
-    killed = open_writer("srt", path, overwrite=True)  # and no word of it any more
+    stopped = open_writer("srt", path, overwrite=True)
+    with pytest.raises(OutputError, match="another process is writing it"):
+        open_writer("srt", path, overwrite=True)
     assert before.read_text() == "mine"
     assert path.read_text() == ""
     assert not is_complete(path)
+    stopped.close(complete=False)
     again = open_writer("srt", path, overwrite=True)
     assert before.read_text() == "mine", "what is incomplete takes no one's place"
     feed(again, TALK)
@@ -97,7 +100,6 @@ def test_what_is_overwritten_stays_until_the_new_output_is_complete(tmp_path: Pa
     assert sorted(os.listdir(tmp_path)) == ["linked", "talk.srt"]
     assert path.stat().st_mode & 0o777 == 0o640
     assert linked.read_text() == "mine"
-    killed.close(complete=False)
 
 
 def test_places_that_can_not_be_written_are_refused_at_once(tmp_path: Path) -> None:

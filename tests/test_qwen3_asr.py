@@ -398,7 +398,7 @@ def aligner(their_aligner: Any, tmp_path_factory: pytest.TempPathFactory) -> For
     saved = save_official(their_aligner, tmp_path_factory.mktemp("aligner"))
     with pytest.raises(ModelError, match="aligns"):
         load_model(saved, FP32)
-    return qwen3_load.load_aligner(saved, FP32)
+    return qwen3_load.load_aligner(qwen3_load.read_aligner(saved), FP32)
 
 
 @torch.inference_mode()
@@ -441,10 +441,11 @@ def test_the_aligner_on_this_machine_is_used(
     monkeypatch.setenv("LIVECAP_HOME", str(tmp_path))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "nowhere"))
     folder = tmp_path / "models" / qwen3_load.ALIGNER
-    assert load_model(checkpoint, FP32).model.untimed
+    assert load_model(checkpoint, FP32).model.untimed("en")
     save_official(their_aligner, folder)
     loaded = load_model(checkpoint, FP32)
-    assert loaded.model.untimed is None
+    assert loaded.model.untimed("en") is None
+    assert "aligner knows" in str(loaded.model.untimed("hi"))
     config = DecodeConfig(words=True, language="en")
     words = [
         word
@@ -455,7 +456,7 @@ def test_the_aligner_on_this_machine_is_used(
     assert words
     assert all(word.start is not None for word in words)
     (folder / "model.safetensors").unlink()  # a broken one is none
-    assert load_model(checkpoint, FP32).model.untimed
+    assert load_model(checkpoint, FP32).model.untimed("en")
 
 
 # -- file mode ----------------------------------------------------------------------------------
@@ -487,7 +488,7 @@ def test_words_get_times_from_the_aligner(
     model: Any, checkpoint: Checkpoint, aligner: ForcedAligner
 ) -> None:
     plain = load_model(checkpoint, FP32)
-    assert plain.model.untimed
+    assert plain.model.untimed(None)
     qwen = plain.model
     assert isinstance(qwen, Qwen3Asr)
     timed = Qwen3Asr(
@@ -498,7 +499,7 @@ def test_words_get_times_from_the_aligner(
         segment=qwen.segment,
         aligner=aligner,
     )
-    assert timed.untimed is None
+    assert timed.untimed(None) is None
     config = DecodeConfig(words=True, language="en")
     events = [event for _, event in run(Loaded(timed, 2), [str(JFK)], config)]
     words = [word for event in events if isinstance(event, Caption) for word in event.words]

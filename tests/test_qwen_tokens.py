@@ -8,7 +8,7 @@ import unicodedata
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from qwen_vocabulary import REAL, SMALL, Layout, real_tokens, write_vocabulary
 from transformers import Qwen2TokenizerFast
@@ -84,6 +84,7 @@ def test_a_page_of_everything(real: Qwen3Tokenizer, oracle: Qwen2TokenizerFast, 
 def test_encoding_is_the_librarys_and_comes_back(
     real: Qwen3Tokenizer, oracle: Qwen2TokenizerFast, text: str
 ) -> None:
+    assume("<|endoftext|>" not in text)  # to the library that is no text
     ids = real.encode(text)
     assert ids == oracle.encode(text, add_special_tokens=False)
     composed = unicodedata.normalize("NFC", text)

@@ -38,15 +38,15 @@ class RawFormat:
         codec, _, rest = text.strip().lower().partition(":")
         rate, _, channels = rest.partition(":")
         if codec not in _WIDTHS:
-            raise ConfigError(f"unknown raw codec {codec!r}", remedy=_RAW_REMEDY)
+            raise ConfigError(f"--raw: unknown codec {codec!r}", remedy=_RAW_REMEDY)
         if not _within(rate or "16000", LOWEST_RATE, HIGHEST_RATE):
             raise ConfigError(
-                f"raw rate {rate!r} is no number from {LOWEST_RATE} to {HIGHEST_RATE}",
+                f"--raw: rate {rate!r} is no number from {LOWEST_RATE} to {HIGHEST_RATE}",
                 remedy=_RAW_REMEDY,
             )
         if not _within(channels or "1", 1, MOST_CHANNELS):
             raise ConfigError(
-                f"raw channels {channels!r} is no number from 1 to {MOST_CHANNELS}",
+                f"--raw: channels {channels!r} is no number from 1 to {MOST_CHANNELS}",
                 remedy=_RAW_REMEDY,
             )
         return cls(codec, int(rate or 16_000), int(channels or 1))

@@ -86,7 +86,7 @@ def stored_in(file: Path) -> dict[str, Stored]:
     for name, kind in types.items():
         if kind not in FLOATS:
             what = f"{file} stores {name} as {kind}, which can't be read"
-            raise ModelError(what, remedy="Name a model whose weights aren't quantised.")
+            raise ModelError(what, remedy="Name a model stored in float32, float16 or bfloat16.")
     return {name: Stored(file, name, shape) for name, shape in shapes.items()}
 
 

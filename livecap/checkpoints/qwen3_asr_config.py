@@ -9,6 +9,7 @@ from livecap.checkpoints.form import MOST_LAYERS, MOST_ROWS, damaged
 from livecap.checkpoints.qwen3_asr_form import MELS, Qwen3AudioDims, Qwen3TextDims
 from livecap.errors import ModelError
 
+GENERATION = "generation_config.json"
 TIED = "tie_word_embeddings"
 HALF_CHUNK = 50  # mel frames in half a chunk of 1 s, as n_window counts
 # Names that transformers' own layout may have instead.
@@ -50,7 +51,7 @@ def read_facts(folder: Path) -> Facts:
     audio, text = (_object(thinker, key, file) for key in ("audio_config", "text_config"))
     # the one that transformers goes by comes first
     flags = [text, thinker, config] if thinker is not config else [config, text]
-    told = read_objects(folder / "generation_config.json")
+    told = read_objects(folder / GENERATION)
     kinds = (str(thinker.get("model_type")), *map(str, config.get("architectures") or ()))
     return Facts(
         audio=_audio(audio, file),
@@ -58,7 +59,11 @@ def read_facts(folder: Path) -> Facts:
         is_aligner="classify_num" in thinker
         or any("forced_aligner" in kind or "TokenClassification" in kind for kind in kinds),
         is_tied=next((one[TIED] for one in flags if one.get(TIED) is not None), True) is not False,
-        ends=frozenset(number for one in (told, config, thinker) for number in _ends(one, file)),
+        ends=frozenset(
+            number
+            for one, place in ((told, folder / GENERATION), (config, file), (thinker, file))
+            for number in _ends(one, place)
+        ),
     )
 
 

@@ -1,5 +1,7 @@
 """Requests in, finished sequences out: one packed forward pass a step, for all that run."""
 
+import math
+from collections.abc import Sequence as Items
 from typing import Protocol
 
 import torch
@@ -10,6 +12,7 @@ from livecap.engine.pages import Pages
 from livecap.engine.request import Request, Sequence
 from livecap.engine.sampler import choose
 from livecap.engine.scheduler import Scheduler
+from livecap.errors import CorruptModel
 
 HALT_EVERY = 8  # tokens between two questions whether a sequence runs away
 
@@ -89,7 +92,9 @@ def _sample(logits: Tensor, batch: Batch) -> None:
     for sequence, span in spans:
         tokens = choose(logits[span], sequence, likeliest[span])
         logprobs = normed[span].gather(1, torch.tensor(tokens, device=logits.device)[:, None])
-        _advance(sequence, tokens, logprobs[:, 0].tolist())
+        chances = logprobs[:, 0].tolist()
+        _check(chances)
+        _advance(sequence, tokens, chances)
 
 
 def _rule(logits: Tensor, sequence: Sequence) -> None:
@@ -99,6 +104,14 @@ def _rule(logits: Tensor, sequence: Sequence) -> None:
         before = [*sampled, *sequence.draft[:row]]
         for rule in sequence.request.rules:
             rule(logits[row], before)
+
+
+def _check(logprobs: Items[float]) -> None:
+    if any(math.isnan(logprob) for logprob in logprobs):
+        raise CorruptModel(
+            "The model's weights are damaged: what it computes are no numbers",
+            remedy="Fetch the model again with `livecap pull`, or copy the folder again.",
+        )
 
 
 def _advance(sequence: Sequence, tokens: list[int], logprobs: list[float]) -> None:

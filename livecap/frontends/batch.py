@@ -134,8 +134,8 @@ class _Batch:
         if config.model == "auto":
             self.display.say(f"model: {checkpoint.name}{_better(checkpoint.name)}")
         loaded = load_model(checkpoint, config.run)
-        untimed = loaded.model.untimed
-        if self.options.words and untimed:
+        untimed = loaded.model.untimed(config.decode.language) if self.options.words else None
+        if untimed:
             raise ConfigError(f"{checkpoint.name} alone can't time words", remedy=untimed)
         return FileRun(
             loaded,

@@ -13,14 +13,13 @@ from torch import Tensor
 from livecap.engine.qwen3_decoder import Qwen3Decoder
 from livecap.engine.request import Embedded
 from livecap.events import RATE
-from livecap.models.forced_alignment import ALIGNED_LANGUAGES, repair, units, word_times
+from livecap.models.forced_alignment import ALIGNED_LANGUAGES, LONGEST, repair, units, word_times
 from livecap.models.protocol import Pcm
 from livecap.qwen_tokens import Qwen3Tokenizer
 from towers.aut import Tower
 from towers.mel import Mel
 
 STEP = 80  # ms between two classes
-LONGEST = 180 * RATE  # samples: what is longer is cut by the published package too
 
 
 class ForcedAligner:

@@ -10,6 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from livecap.events import RATE
+
+LONGEST = 180 * RATE  # samples: what is longer is cut by the published package too
 ALIGNED_LANGUAGES = frozenset({"de", "en", "es", "fr", "it", "ja", "ko", "pt", "ru", "yue", "zh"})
 
 # As the aligner's own code has them: up to extension E, and the compatibility ideographs.

@@ -42,7 +42,6 @@ class Model(Protocol):
     name: str
     languages: tuple[str, ...]  # ISO 639-1 codes it can be told; one for English-only models
     segment: int  # most samples in a piece of work
-    untimed: str | None  # what to do so that words get times; None: they do
 
     @property
     def decoder(self) -> Decoder:
@@ -50,6 +49,9 @@ class Model(Protocol):
 
     def check(self, config: DecodeConfig) -> None:
         """Raise ConfigError for options that this model can't follow."""
+
+    def untimed(self, language: str | None) -> str | None:
+        """What to do so that words in that language (None: any) get times; None: they do."""
 
     def hear(self, asked: Sequence[Listen]) -> Sequence[Heard]:
         """Answer as many questions, from the first on, as there is room for."""

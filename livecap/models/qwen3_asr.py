@@ -19,6 +19,7 @@ from livecap.engine.request import Embedded, Request
 from livecap.engine.request import Sequence as Decoded
 from livecap.errors import ConfigError
 from livecap.events import RATE, Scores, Word
+from livecap.models.forced_alignment import ALIGNED_LANGUAGES, LONGEST
 from livecap.models.protocol import Ask, Listen, Pcm, Recognition
 from livecap.models.qwen3_prompt import Answer, Prompt
 from livecap.models.qwen3_text import LANGUAGES, code_for
@@ -78,7 +79,6 @@ class Qwen3Asr:
         self.mel, self.tower, self.decoder = mel, tower, decoder
         self.segment = segment
         self.aligner = aligner
-        self.untimed = None if aligner else UNTIMED
         # The streaming tower was trained on English only.
         self.languages = ("en",) if checkpoint.kind == "causal" else tuple(LANGUAGES)
         self.prompt = Prompt(self.tokenizer)
@@ -107,6 +107,17 @@ class Qwen3Asr:
                 remedy=f"Shorten them to {CONTEXT}; more than twenty terms rarely help.",
             )
 
+    def untimed(self, language: str | None) -> str | None:
+        """What keeps words from getting times, and what to do: the aligner's limits, or none."""
+        if self.aligner is None:
+            return UNTIMED
+        if language and code_for(language) not in ALIGNED_LANGUAGES:
+            known = ", ".join(sorted(ALIGNED_LANGUAGES))
+            return f"Its aligner knows {known}; leave --words out."
+        if self.segment > LONGEST:
+            return f"Its aligner takes {LONGEST // RATE} s: use --max-segment {LONGEST // RATE}."
+        return None
+
     @torch.inference_mode()
     def hear(self, asked: Sequence[Listen]) -> list[Tensor]:
         """Audio -> rows [row, hidden] of each question."""
@@ -125,7 +136,10 @@ class Qwen3Asr:
         words = self._words(attempt.answer.text, language, pcm, config)
         passages = (Passage(0, len(pcm), tuple(words), attempt.scores),) if words else ()
         detected = None if forced else attempt.answer.probability
-        return Hypothesis(work, passages, language, detected, _reason(attempt))
+        reason = _reason(attempt)
+        # Where in the audio a text broke off, nobody knows.
+        unsure = 0 if reason else None
+        return Hypothesis(work, passages, language, detected, reason, unsure=unsure)
 
     def _decode(
         self, rows: Tensor, language: str | None, config: DecodeConfig, work: Work, seconds: float

@@ -115,21 +115,26 @@ def _causal(read: Qwen3AsrCheckpoint, precisions: Precisions, device: torch.devi
 def _aligner(config: ModelConfig) -> OnDemand | None:
     """The forced aligner, if a sound one is on this machine."""
     try:
-        checkpoint = resolve(ALIGNER)
+        read = read_aligner(resolve(ALIGNER))  # its files are checked now, its weights read later
     except ModelError:
         return None
-    return OnDemand(lambda: load_aligner(checkpoint, config))
+    return OnDemand(lambda: load_aligner(read, config))
 
 
-def load_aligner(checkpoint: Checkpoint, config: ModelConfig) -> ForcedAligner:
-    """The aligner, loaded. Raises ModelError."""
-    device = choose_device(config.device)
-    precisions = choose(config.precision, device)
+def read_aligner(checkpoint: Checkpoint) -> Qwen3AsrCheckpoint:
+    """A forced aligner's checkpoint, checked. Raises ModelError."""
     read = load_qwen3_asr(checkpoint)
     if read.kind != "aligner":
         raise ModelError(
             f"{checkpoint.name} is no forced aligner", remedy=f"Fetch it: `livecap pull {ALIGNER}`."
         )
+    return read
+
+
+def load_aligner(read: Qwen3AsrCheckpoint, config: ModelConfig) -> ForcedAligner:
+    """The aligner, loaded."""
+    device = choose_device(config.device)
+    precisions = choose(config.precision, device)
     return ForcedAligner(
         read.tokenizer,
         mel=Mel(BINS, device=device),

@@ -40,8 +40,6 @@ CARRIED = 223  # most tokens of context, half a decoder's positions
 class Whisper:
     """A loaded Whisper model."""
 
-    untimed: str | None = None
-
     def __init__(
         self,
         checkpoint: WhisperCheckpoint,
@@ -91,6 +89,9 @@ class Whisper:
                 remedy="Choose a multilingual model, e.g. --model small.",
             )
         self.fallback.given(config)  # a vocabulary without merges can't encode a prompt
+
+    def untimed(self, language: str | None) -> str | None:
+        """Words always get times."""
 
     @torch.inference_mode()
     def hear(self, asked: Sequence[Listen]) -> list[Memory]:

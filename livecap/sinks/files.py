@@ -13,7 +13,7 @@ from livecap.errors import OutputError
 
 MARKER = ".partial"  # stands beside an output for as long as that is incomplete
 REWRITE = ".rewrite"  # a new version on its way; no longer than MARKER, so that names fit
-BEFORE = ".before"  # what is being overwritten, until the new one is complete
+BEFORE = ".old-captions"  # what is being overwritten, until the new one is complete
 CHUNK = 1 << 20  # bytes copied at a time
 
 
@@ -102,6 +102,7 @@ class OutputFile:
         if self._failure is None and not self._wanted.exists():
             self._keep(self._vanished)
         self._file.close()
+        self._sign.close()
         if self._failure is not None:
             raise OutputError(
                 f"{self._wanted} could not be written to its end ({_reason(self._failure)}); "
@@ -184,12 +185,14 @@ class OutputFile:
             raise NotADirectoryError(errno.ENOTDIR, f"{folder} is no folder") from None
         sign = marker(self._wanted)
         marked = sign.exists()
-        open_raw(sign, "w").close()
+        self._sign = open_raw(sign, "w")
         try:
+            _lock(self._sign)
             if not marked and self._wanted.is_file():
                 self._put_aside()
             return open_raw(self._wanted, "w+")
         except OSError:
+            self._sign.close()
             if not marked:  # whatever stands there is not ours to call incomplete
                 sign.unlink(missing_ok=True)
             raise
@@ -206,6 +209,20 @@ class OutputFile:
     def _vanished(self) -> None:
         if self._failure is None:
             raise OSError(errno.ENOENT, "it was taken away")
+
+
+def _lock(file: FileIO) -> None:
+    """Keep other processes off an output, where the system can: this ends with the process."""
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        return
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        raise OSError(errno.EBUSY, "another process is writing it") from error
+    except OSError:  # a file system without locks
+        return
 
 
 def _before(path: Path) -> Path:
