@@ -174,7 +174,7 @@ REFUSED = [
     (["file", "a.wav", "--precision", "fp4"], "bf16"),
     (["file", "a.wav", "--temperature", "9"], "0 to 2"),
     (["file", "a.wav", "--vad-threshold", "1"], "between 0 and 1"),
-    (["file", "a.wav", "--threads", "-1"], "1 or more"),
+    (["file", "a.wav", "--threads", "-1"], "1 to 1024"),
     (["file", "a.wav", "--batch-size", "999"], "1 to 256"),
     (["file", "a.wav", "--raw", "opus"], "s16le:16000:1"),
     (["file", "a.wav", "--channels", "quad"], "split"),

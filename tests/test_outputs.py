@@ -76,7 +76,7 @@ def test_complete_outputs_are_not_overwritten_unasked(tmp_path: Path) -> None:
 
 
 def test_what_is_overwritten_stays_until_the_new_output_is_complete(tmp_path: Path) -> None:
-    path, before = tmp_path / "talk.srt", tmp_path / "talk.srt.old-captions"
+    path, before = tmp_path / "talk.srt", tmp_path / "talk.srt.oldcopy"
     path.write_text("mine")
     path.chmod(0o640)
     linked = tmp_path / "linked"

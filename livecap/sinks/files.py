@@ -13,7 +13,7 @@ from livecap.errors import OutputError
 
 MARKER = ".partial"  # stands beside an output for as long as that is incomplete
 REWRITE = ".rewrite"  # a new version on its way; no longer than MARKER, so that names fit
-BEFORE = ".old-captions"  # what is being overwritten, until the new one is complete
+BEFORE = ".oldcopy"  # what is being overwritten, until the new one is complete; as long as MARKER
 CHUNK = 1 << 20  # bytes copied at a time
 
 
