@@ -14,6 +14,7 @@ from torch.nn import functional as F
 from towers.layers import Block, MakeLinear, Weights
 
 BINS = 128  # mel bands
+AT_ONCE = 800  # mel frames convolved at once: the first convolution makes 60 times as much of them
 
 
 class Stem:
@@ -29,10 +30,21 @@ class Stem:
 
     def __call__(self, chunks: Tensor) -> Tensor:
         """Mel [chunk, bins, frame] -> float32 [chunk, frame / 8 rounded up, width]."""
+        return torch.cat(
+            [self._rows(part) for part in torch.split_with_sizes(chunks, _parts(chunks))]
+        )
+
+    def _rows(self, chunks: Tensor) -> Tensor:
         x = chunks[:, None].to(self.dtype)
         for weight, bias in self.convolutions:
             x = F.gelu(F.conv2d(x, weight, bias, stride=2, padding=1))
         return self.embed(x.permute(0, 3, 1, 2).flatten(2)).float()
+
+
+def _parts(chunks: Tensor) -> list[int]:
+    """How many chunks [chunk, bins, frame] go at once."""
+    most = max(AT_ONCE // chunks.shape[2], 1)
+    return [min(most, len(chunks) - at) for at in range(0, len(chunks), most)]
 
 
 class Projector:
