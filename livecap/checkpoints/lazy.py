@@ -76,7 +76,7 @@ def stored_in(file: Path) -> dict[str, Stored]:
 
     try:
         with safe_open(file, framework="pt") as opened:
-            slices = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
+            slices = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118 - no dict
             types = {name: str(one.get_dtype()) for name, one in slices.items()}
             shapes = {name: tuple(one.get_shape()) for name, one in slices.items()}
     except SafetensorError as error:
