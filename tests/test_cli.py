@@ -266,3 +266,9 @@ def test_help_and_version(livecap: Command) -> None:
         done = livecap(*words)
         assert done.status == 0
         assert "Usage: livecap" in done.out
+
+
+def test_the_language_auto_is_left_to_the_model(livecap: Command) -> None:
+    done = livecap("file", str(JFK), "--language", "auto", "-f", "txt", "-o", "-", "-q")
+    assert done.status == 0
+    assert plain(done.out) == SPEECH

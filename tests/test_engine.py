@@ -15,6 +15,7 @@ from livecap.engine.engine import HALT_EVERY, Engine
 from livecap.engine.pages import Pages, Table
 from livecap.engine.request import Request
 from livecap.engine.sampler import Suppress
+from livecap.errors import CorruptModel
 
 END = 80
 ONLY_TEXT = Suppress(torch.arange(END, 120))  # it never ends by itself
@@ -303,3 +304,12 @@ def test_memories_come_and_go() -> None:
     decoder.forget(first)
     assert decoder.remember(toy_rows(1100, 3)) is not None
     assert decoder.memory.available == 0
+
+
+def test_weights_that_are_no_numbers_are_said_to_be_damaged() -> None:
+    decoder = toy_decoder()
+    decoder.embedding[:] = math.nan
+    engine = Engine(decoder, most=1)
+    engine.submit(request_of(3, 5, memory=remember(decoder, toy_rows(20, 1))))
+    with pytest.raises(CorruptModel, match="no numbers"):
+        drain(engine)
