@@ -10,14 +10,6 @@ from torch import Tensor
 from livecap.engine.request import Sequence
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One sampled token and its log-probability after the rules, at temperature 1."""
-
-    token: int
-    logprob: float
-
-
 def choose(logits: Tensor, sequence: Sequence, likeliest: Tokens[int]) -> list[int]:
     """A sequence's rows of ruled logits [row, vocab] -> a token each.
 
