@@ -85,10 +85,11 @@ def antirez(options: argparse.Namespace, clip: Path, *, streaming: bool) -> Fact
     told: dict[str, Any] = next(line for line in reversed(lines) if line["mode"] == mode)
     whole = next(line for line in reversed(lines) if line["mode"] == "process")
     tokens = told.get("decode_tokens", TOKENS)
+    prompt = {} if streaming else {"prefill_tokens": told["prefill_tokens"]}
     return {
+        **prompt,
         "encoder": told["encoder_s"],
         "prefill": told["prefill_s"],
-        "prefill_tokens": told["prefill_tokens"],
         "decode": told["decode_ms_per_token"] * tokens / 1000,
         "decode_steps": tokens,  # one more than it needs
         "total": told["total_s"],
@@ -109,6 +110,7 @@ def systems(options: argparse.Namespace) -> dict[str, Callable[[Path, bool], Fac
         "livecap auto": ours(),
         "livecap auto, windows of 2 s": ours("--window", "2"),
         "livecap int8": ours("--precision", "int8"),
+        "livecap int4": ours("--precision", "int4"),
         "livecap auto, drafts right": streamed("--accepted"),
         "livecap auto, windows of 2 s, drafts right": streamed("--window", "2", "--accepted"),
     }
@@ -132,10 +134,13 @@ def row(name: str, rounds: list[Facts], seconds: int, peer: list[Facts] | None) 
         return 1000 * middle("decode", facts) / facts[0]["decode_steps"]
 
     per_token = step(rounds)
+    positions = rounds[0].get("prefill_tokens")  # of one prompt; updates have many
+    speed = f"{positions / middle('prefill', rounds):.0f}" if positions else ""
     ratio = f" ({step(peer) / per_token:.1f}x)" if peer else ""
     return (
         f"| {name} | {middle('encoder', rounds) / seconds:.4f}{against('encoder')} "
-        f"| {middle('prefill', rounds):.2f}{against('prefill')} | {per_token:.1f}{ratio} "
+        f"| {middle('prefill', rounds):.2f}{against('prefill')} "
+        f"| {speed} | {per_token:.1f}{ratio} "
         f"| {middle('total', rounds):.2f}{against('total')} "
         f"| {middle('total', rounds) / seconds:.2f} | {middle('peak_mb', rounds):.0f} |"
     )
@@ -169,7 +174,8 @@ def main() -> None:
         kind = f"updates every 2 s, {UPDATED} tokens each" if streaming else f"{TOKENS} tokens"
         text.append(
             f"\n{seconds} s of audio, {kind}:\n\n| system | encoder s per audio s | prompt s "
-            "| ms a token | total s | of real time | peak MB |\n|---|---|---|---|---|---|---|"
+            "| prompt tokens/s | ms a token | total s | of real time | peak MB |\n"
+            f"|{'---|' * 8}"
         )
         peer = found.get((seconds, streaming, "antirez/qwen-asr"))
         for name in systems(options):

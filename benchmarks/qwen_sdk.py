@@ -53,6 +53,10 @@ def main() -> None:
     generate: list[tuple[float, float]] = []
     timed(model.model.thinker.audio_tower, "forward", encoder)
     timed(model.model.thinker, "forward", forward)
+    lengths: list[int] = []
+    model.model.thinker.register_forward_pre_hook(
+        lambda _, __, named: lengths.append(named["input_ids"].shape[1]), with_kwargs=True
+    )
     plain = model.model.generate
     model.model.generate = lambda **given: plain(**given, min_new_tokens=options.tokens)
     timed(model.model, "generate", generate)
@@ -67,6 +71,7 @@ def main() -> None:
     found = {
         "encoder": heard,
         "prefill": forward[0][1] - forward[0][0] - heard,
+        "prefill_tokens": lengths[0],
         "decode": generate[0][1] - forward[0][1],
         "decode_steps": len(forward) - 1,
         "total": total,

@@ -7,7 +7,7 @@ from livecap.errors import ConfigError
 
 Task = Literal["transcribe", "translate"]
 LongForm = Literal["parallel", "sequential"]
-Precision = Literal["auto", "fp32", "bf16", "int8"]
+Precision = Literal["auto", "fp32", "bf16", "int8", "int4"]
 
 LADDER = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)  # openai-whisper's temperatures, tried in turn
 
@@ -88,7 +88,8 @@ class ModelConfig:
     device: str = "auto"
     """auto, cpu, cuda or cuda:N."""
     precision: Precision = "auto"
-    """auto: bf16 where the processor is fast at it, and int8 for large decoder weights."""
+    """auto: bf16 where the processor is fast at it, and int8 for large decoder weights. int4:
+    Qwen3-ASR's decode steps in 4 bits, its prompts in int8: least exact."""
     threads: int = 0
     """Of the CPU; 0: one a core."""
     batch_size: int = 0
@@ -110,6 +111,11 @@ class ModelConfig:
         """For a model whose encoder has no windows to choose. Raises ConfigError if one is."""
         window, remedy = self.attention_window, f"{name} has no such windows; leave it out."
         _check(not window, "--attention-window", window, remedy)
+
+    def refuse_int4(self, name: str) -> None:
+        """For a model whose decode steps gain nothing by it. Raises ConfigError if it is asked."""
+        remedy = f"{name} gains nothing by it; use int8."
+        _check(self.precision != "int4", "--precision", "int4", remedy)
 
     def segment(self, best: int, longest: int, name: str) -> int:
         """Seconds that suit a model, and the most it can hear at once -> seconds to give it.

@@ -80,6 +80,7 @@ FLAGS: dict[str, Flags] = {
         Flags("talk.wav --device tpu", WRONG),
         Flags("talk.wav --device cuda:99", WRONG),
         Flags("talk.wav --precision fp4", SPELT),
+        Flags("talk.wav --precision int4", WRONG),
         Flags("talk.wav --temperature -1", WRONG),
         Flags("talk.wav --temperature 2.1", WRONG),
         Flags("talk.wav --temperature nan", WRONG),

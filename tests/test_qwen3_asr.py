@@ -17,6 +17,7 @@ from qwen_models import (
     tiny_qwen,
 )
 from qwen_vocabulary import added_tokens
+from safetensors.torch import load_file
 from transformers.models.qwen3_asr.feature_extraction_qwen3_asr import Qwen3ASRFeatureExtractor
 
 from livecap.audio import Reader
@@ -24,7 +25,7 @@ from livecap.checkpoints import Checkpoint, load_qwen3_asr, resolve
 from livecap.config import DecodeConfig, ModelConfig, VadConfig
 from livecap.engine.engine import Engine
 from livecap.engine.pages import Table
-from livecap.engine.request import Request
+from livecap.engine.request import Embedded, Request
 from livecap.engine.request import Sequence as Decoded
 from livecap.errors import ConfigError, ModelError
 from livecap.events import RATE, Caption, Language, Unrecognised
@@ -208,6 +209,30 @@ def test_tokens_equal_transformers(
         assert list(scores) == expected
         assert len(scores) <= budget(len(clip) / RATE)
         assert found.reason is None or found.passages or not text(found)
+
+
+@pytest.mark.parametrize(("name", "language"), [("free", None), ("forced", "en")])
+def test_prompt_rows_logits_and_tokens_equal_the_package_qwen_asr(
+    name: str, language: str | None, jfk: Pcm, tmp_path: Path
+) -> None:
+    expected = load_file(Path(__file__).parent / "fixtures" / "qwen_asr.safetensors")
+    checkpoint = save_official(tiny_qwen(count=REAL, tied=False), tmp_path)
+    qwen = load_model(checkpoint, FP32).model
+    assert isinstance(qwen, Qwen3Asr)
+    rows = qwen.hear([_listen(jfk[: 8 * RATE])])[0]
+    assert isinstance(rows, torch.Tensor)
+    torch.testing.assert_close(rows, expected["rows"], rtol=1e-4, atol=1e-4)
+    prompt, start = qwen.prompt.ids(len(rows), language=language)
+    assert list(prompt) == expected[f"{name}.prompt"].tolist()
+    said = expected[f"{name}.tokens"].tolist()
+    assert len(set(said)) > 2
+    tokens = [*prompt, *said[:-1]]
+    logits = qwen.decoder.score(tokens, Embedded(start, rows), range(len(prompt) - 1, len(tokens)))
+    top = logits[0, expected[f"{name}.top"]]
+    torch.testing.assert_close(top, expected[f"{name}.logits"], rtol=1e-3, atol=1e-3)
+    logits = logits.clone()
+    logits[:, list(qwen.ends)] = -torch.inf  # the package was made to go on
+    assert logits.argmax(1).tolist() == said
 
 
 def _listen(pcm: Pcm) -> Any:

@@ -14,7 +14,7 @@ from livecap.config import Precision
 from livecap.engine import attention, scheduler
 from livecap.engine.batch import Batch
 from livecap.engine.engine import Engine
-from livecap.engine.layers import Bytes, choose
+from livecap.engine.layers import ByRows, Bytes, Nibbles, choose
 from livecap.engine.qwen3_decoder import Qwen3Decoder, Shape
 from livecap.engine.request import Embedded, Kept, Request, Sequence
 from towers.layers import dense
@@ -315,6 +315,35 @@ def test_weights_in_bytes_stay_near_and_leave_the_checkpoint(dtype: torch.dtype)
     exact = x @ weight.float().T + bias
     error = (linear(x).float() - exact).square().mean().sqrt() / exact.square().mean().sqrt()
     assert float(error) < 0.01
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_weights_in_four_bits_stay_within_half_a_step(dtype: torch.dtype) -> None:
+    generator = torch.Generator().manual_seed(1)
+    weight, bias = torch.randn(128, 96, generator=generator).to(dtype), torch.randn(128)
+    before = weight.clone()
+    linear = Nibbles.of(weight, bias)
+    assert torch.equal(weight, before)
+    found = linear(torch.eye(96)).float().T - bias[:, None]  # the weights, as they are multiplied
+    groups = before.float().view(128, 3, 32)
+    step = (groups.amax(-1) - groups.amin(-1)) / 15
+    error = (found - before.float()).abs().view(128, 3, 32).amax(-1)
+    assert bool((error <= step / 2 + 0.05).all())  # bf16 keeps 8 bits of scale, middle and bias
+    x = torch.randn(3, 96, generator=generator)
+    exact = x @ before.float().T + bias
+    off = (linear(x).float() - exact).square().mean().sqrt() / exact.square().mean().sqrt()
+    assert float(off) < 0.1  # 0.079 was seen
+
+
+def test_four_bits_are_for_few_rows_and_whole_groups() -> None:
+    make = choose("int4", CPU).make_twofold_linear()
+    both = make(torch.randn(128, 96), None)
+    assert isinstance(both, ByRows)
+    many, few = torch.randn(5, 96), torch.randn(4, 96)
+    assert torch.equal(both(many), both.many(many))
+    assert torch.equal(both(few), both.few(few))
+    assert not isinstance(make(torch.randn(100, 96), None), ByRows)
+    assert not isinstance(make(torch.randn(128, 100), None), ByRows)
 
 
 def test_all_of_it_is_where_the_weights_are(model: Any) -> None:

@@ -52,6 +52,7 @@ def _whisper(checkpoint: Checkpoint, config: ModelConfig, device: "torch.device"
 
     segment = config.segment(LONGEST, LONGEST, "Whisper")
     config.refuse_window("Whisper")
+    config.refuse_int4("Whisper")
     precisions = choose(config.precision, device)
     read = load_whisper(checkpoint)
     row = 2 * read.dims.decoder_layers * read.dims.width * precisions.decoder.itemsize
