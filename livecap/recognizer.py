@@ -1,5 +1,6 @@
 """Work in, hypotheses out: many recognitions at once, their questions answered in batches."""
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from livecap.models.protocol import Ask, Heard, Listen, Model, Recognition
 from livecap.work import Hypothesis, Work
 
 PATIENCE = 2.5  # seconds; a batch of windows of a tiny model takes about two on two cores
+HURRY = 0.25  # seconds of encoding for live streams before those that are encoded are decoded
 
 Key = TypeVar("Key")  # whatever the caller knows a piece of work by
 
@@ -71,24 +73,45 @@ class Recognizer(Generic[Key]):
         done, self._done = self._done, []
         return done
 
+    def drop(self, key: Key) -> None:
+        """Give up what is under way for a caller; its pages are free after that."""
+        for place, (_, job) in reversed(list(enumerate(self._listening))):
+            if job.key == key:
+                del self._listening[place]
+                job.recognition.close()
+        for request, job in list(self._decoding.items()):
+            if job.key == key:
+                self.engine.drop(request)
+                del self._decoding[request]
+                job.recognition.close()
+        self._done = [(other, done) for other, done in self._done if other != key]
+
+    def forget(self, kept: object) -> None:
+        """Free what a hypothesis kept for an update that won't come."""
+        self.model.forget(kept)
+
     def _hear(self) -> None:
         """Encode what waits, but not so much that the first texts are long in coming.
 
         Decoding is fastest in large batches, and what is encoded first waits for the others. So
         the first batch gets PATIENCE seconds of encoding and each one after it twice as long; the
-        next starts when half of it has been decoded.
+        next starts when half of it has been decoded. What somebody waits for comes first and at
+        once, and gets HURRY seconds at a time.
         """
-        if not self._listening or len(self._decoding) > self._most_left:
+        is_live = bool(self._listening) and self._listening[0][0].deadline < math.inf
+        if not self._listening or (len(self._decoding) > self._most_left and not is_live):
             return
-        begun = self._clock()
-        while self._listening and self._clock() - begun < self._patience:
-            heard = self.model.hear([self._listening[0][0]])
+        begun, patience = self._clock(), HURRY if is_live else self._patience
+        while self._listening and self._clock() - begun < patience:
+            alike = [ask for ask, _ in self._listening if (ask.deadline < math.inf) == is_live]
+            heard = self.model.hear(alike if is_live else alike[:1])
             if not heard:
                 break  # no room; some will be freed
-            _, job = self._listening.pop(0)
-            self._go_on(job, heard[0])
+            for answer in heard:
+                _, job = self._listening.pop(0)
+                self._go_on(job, answer)
         if self._listening:
-            self._patience *= 2
+            self._patience = self._patience if is_live else 2 * self._patience
             self._most_left = len(self._decoding) // 2
         else:
             self._most_left = self.most
@@ -109,6 +132,7 @@ class Recognizer(Generic[Key]):
             return
         if isinstance(ask, Listen):
             self._listening.append((ask, job))
+            self._listening.sort(key=lambda waiting: waiting[0].deadline)  # stable
         else:
             self._decoding[ask] = job
             self.engine.submit(ask)

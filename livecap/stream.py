@@ -87,6 +87,10 @@ class SourceStream:
         assert work is not None
         return channel, work
 
+    def events(self) -> list[Event]:
+        """The events that can leave now, in order of time."""
+        return self._release()
+
     def accept(self, channel: int, hypothesis: Hypothesis) -> list[Event]:
         """Take a result -> the events that can leave now, in order of time."""
         self.sessions[channel].accept(hypothesis)

@@ -1,11 +1,25 @@
 """Hypotheses, in the order of their work -> events on the media timeline."""
 
-from livecap.events import Caption, Event, Language, Silence, Unrecognised, Word
+from dataclasses import dataclass
+
+from livecap.events import Caption, Event, Language, Scores, Silence, Unrecognised, Word
 from livecap.segments import Segment
-from livecap.work import Hypothesis, Passage
+from livecap.work import Hypothesis, Passage, Work
 
 SURE = 0.5  # probability from which a detected language is kept for the rest of the stream
 TRIES = 4  # segments after which the likeliest language so far is kept anyway
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What one update adds to a segment. Times are samples of the segment's audio."""
+
+    words: tuple[Word, ...]
+    tail: str
+    start: int  # where the audio of these words begins, if they have no times
+    heard: int
+    final: bool
+    language: str | None
 
 
 class Transcript:
@@ -43,7 +57,7 @@ class Transcript:
 
         `done` is the part of the work's segment that will not be heard again, if not all of it.
         """
-        self._pin(hypothesis)
+        self.pin(hypothesis)
         captions = [self._caption(passage, hypothesis) for passage in hypothesis.passages]
         segment = done or hypothesis.work.segment
         at = hypothesis.passages[-1].stop if hypothesis.passages else 0
@@ -60,7 +74,42 @@ class Transcript:
                 self.events.append(why)
         self.events += captions
 
-    def _pin(self, hypothesis: Hypothesis) -> None:
+    def publish(self, work: Work, part: Part, *, scores: Scores | None = None) -> None:
+        """Words of a segment that goes on, or its end."""
+        segment = work.segment
+        first = part.words[0].start if part.words else None
+        at = min(part.start if first is None else first, len(segment.pcm) - 1)
+        start, _ = segment.span(at, at + 1)
+        self._reach(segment, start)
+        self.events.append(
+            Caption(
+                segment=work.number,
+                start=start,
+                heard=max(segment.end(part.heard), start + 1),
+                words=tuple(_placed(word, segment) for word in part.words),
+                tail=part.tail,
+                final=part.final,
+                language=part.language,
+                speaker=self.speaker,
+                scores=scores,
+            )
+        )
+
+    def end(self, segment: Segment, lost: int | None, reason: str | None) -> None:
+        """A published segment is over; from sample `lost` on it has no text, for that reason."""
+        self._reach(segment, segment.stop)
+        if reason and lost is not None and lost < len(segment.pcm):
+            start, _ = segment.span(lost, lost + 1)
+            self.events.append(Unrecognised(start, segment.stop, reason, self.speaker))
+
+    def _reach(self, segment: Segment, until: int) -> None:
+        """All of the segment's pieces that begin by then have been heard."""
+        for piece in segment.pieces:
+            if piece.start <= until:
+                self.silence(piece.start)
+                self.until = max(self.until, piece.start + piece.length)
+
+    def pin(self, hypothesis: Hypothesis) -> None:
         """Keep the language once it is sure."""
         code, probability = hypothesis.language, hypothesis.language_probability
         if self.language or code is None or probability is None:

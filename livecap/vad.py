@@ -184,6 +184,11 @@ class Gate:
         """Whether speech is going on (or a pause too short to end it)."""
         return self._said
 
+    @property
+    def quiet(self) -> int | None:
+        """Since when the speech that goes on has been quiet; None while it is loud or none."""
+        return self._quiet if self._said else None
+
     def feed(self, probabilities: Iterable[float]) -> list[Edge]:
         """The next frames' probabilities -> the edges that are certain now."""
         edges: list[Edge] = []

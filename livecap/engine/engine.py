@@ -52,6 +52,10 @@ class Engine:
         """Queue a request; it comes back, finished, from a later `step`."""
         self.scheduler.submit(request)
 
+    def drop(self, request: Request) -> None:
+        """Forget a request that waits or runs, and free its pages."""
+        self.scheduler.drop(request)
+
     def clear(self) -> None:
         """Drop all that runs or waits, and free its pages."""
         self.scheduler.clear()

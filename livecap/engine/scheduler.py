@@ -77,6 +77,14 @@ class Scheduler:
         self.running = [sequence for sequence in self.running if sequence.status == "running"]
         return finished
 
+    def drop(self, request: Request) -> None:
+        """Take out one request and free its pages."""
+        self.waiting = [waiting for waiting in self.waiting if waiting is not request]
+        for sequence in self.running:
+            if sequence.request is request:
+                self._leave(sequence)
+        self.running = [sequence for sequence in self.running if sequence.request is not request]
+
     def clear(self) -> None:
         """Drop everything and free its pages."""
         for sequence in self.running:

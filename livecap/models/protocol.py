@@ -1,24 +1,24 @@
 """What a model family is to the rest of livecap."""
 
+import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
 from livecap.config import DecodeConfig
 from livecap.engine.engine import Decoder
-from livecap.engine.request import Memory, Request
+from livecap.engine.request import Request
 from livecap.work import Hypothesis, Work
 
 Pcm = NDArray[np.float32]
 
 
 # What a tower makes of audio: rows that a prompt takes in, or a memory for cross-attention, which
-# whoever asked for it frees.
-Heard = Tensor | Memory
+# whoever asked for it frees, or for audio that goes on from a `hearing` the next one.
+Heard = Any
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -26,6 +26,9 @@ class Listen:
     """A question to the tower: encode this. The answer is what the family's decoder reads."""
 
     pcm: Pcm  # [sample], 16 kHz
+    deadline: float = math.inf  # seconds on the caller's clock; the earliest is answered first
+    hearing: object | None = None  # what the family knows of the audio before, if there is some
+    whole: bool = True  # nothing follows it
 
 
 Ask = Listen | Request
@@ -36,12 +39,23 @@ Ask = Listen | Request
 Recognition = Generator[Ask, Any, Hypothesis]
 
 
+@dataclass(frozen=True, slots=True)
+class LiveTraits:
+    """How a family likes to hear live speech. Lengths in samples."""
+
+    policies: tuple[str, ...]  # commit policies that suit it, the default first
+    interval: int  # between two updates
+    lead: int  # more before the first, where that makes the last rows whole
+    most: int  # of a segment
+
+
 class Model(Protocol):
     """A loaded model."""
 
     name: str
     languages: tuple[str, ...]  # ISO 639-1 codes it can be told; one for English-only models
     segment: int  # most samples in a piece of work
+    live: LiveTraits
 
     @property
     def decoder(self) -> Decoder:
@@ -58,3 +72,6 @@ class Model(Protocol):
 
     def recognise(self, work: Work, config: DecodeConfig) -> Recognition:
         """The way from work to hypothesis."""
+
+    def forget(self, kept: object) -> None:
+        """Free what a hypothesis kept for the next update."""

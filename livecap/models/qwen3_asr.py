@@ -6,7 +6,8 @@ answer these are.
 
 import math
 from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import Any, Protocol
 
 import torch
@@ -20,23 +21,28 @@ from livecap.engine.request import Sequence as Decoded
 from livecap.errors import ConfigError
 from livecap.events import RATE, Scores, Word
 from livecap.models.forced_alignment import ALIGNED_LANGUAGES, LONGEST
-from livecap.models.protocol import Ask, Listen, Pcm, Recognition
+from livecap.models.protocol import Ask, Listen, LiveTraits, Pcm, Recognition
+from livecap.models.qwen3_live import GrowingTower, Hearing, hear, open_hearing
 from livecap.models.qwen3_prompt import Answer, Prompt
 from livecap.models.qwen3_text import LANGUAGES, code_for
 from livecap.models.runaway import SPOKEN, Runaway
 from livecap.text import collapse, compression_ratio
-from livecap.words import UNSPACED, split_text
-from livecap.work import Hypothesis, Passage, Work
+from livecap.words import UNSPACED, split_text, split_words
+from livecap.work import Hypothesis, Passage, Update, Work
 from towers.mel import Mel
 
 SHORTEST = RATE // 2  # samples: a shorter clip is heard with silence after it
 DENSEST = 10  # tokens a second, the most that are decoded; speech has about three
 SPARE = 32  # tokens on top of that: the header, and a short clip's words
 UNTIMED = "Fetch its aligner, `livecap pull qwen3-forced-aligner-0.6b`, or leave --words out."
+UPDATE = 2 * RATE  # samples between two updates of live speech
+BLOCK = RATE * 192 // 100  # those of the causal tower: 192 mel frames
+LEAD = RATE // 100  # samples more: by then the last mel frame is whole
+LIVE_SEGMENT = 16 * RATE  # samples of live speech that are read at once
 CONTEXT = 2048  # most tokens of prompt and hotwords
 
 
-class Tower(Protocol):
+class Tower(GrowingTower, Protocol):
     """What both towers come to when a clip is there as a whole."""
 
     def clip(self, mel: Tensor) -> Tensor:
@@ -82,6 +88,14 @@ class Qwen3Asr:
         # The streaming tower was trained on English only.
         self.languages = ("en",) if checkpoint.kind == "causal" else tuple(LANGUAGES)
         self.prompt = Prompt(self.tokenizer)
+        self.live = LiveTraits(
+            ("append-only", "rollback", "local-agreement")
+            if checkpoint.kind == "causal"
+            else ("rollback", "local-agreement", "append-only"),
+            interval=BLOCK if checkpoint.kind == "causal" else UPDATE,
+            lead=LEAD,
+            most=min(LIVE_SEGMENT, segment),
+        )
 
     def check(self, config: DecodeConfig) -> None:
         """Raise ConfigError for options that this model can't follow."""
@@ -119,16 +133,26 @@ class Qwen3Asr:
         return None
 
     @torch.inference_mode()
-    def hear(self, asked: Sequence[Listen]) -> list[Tensor]:
-        """Audio -> rows [row, hidden] of each question."""
+    def hear(self, asked: Sequence[Listen]) -> list[Tensor] | list[Hearing]:
+        """Audio -> rows [row, hidden], or of growing audio the next Hearing, of each question.
+
+        Only as many of the questions, from the first on, as are alike.
+        """
+        first = asked[0]
+        if first.hearing is not None:
+            alike = [one for one in asked if one.hearing is not None and one.whole == first.whole]
+            count = next((n for n, one in enumerate(asked) if one not in alike), len(asked))
+            return hear(self.mel, self.tower, asked[:count])
         return [
             self.tower.clip(self.mel.offline(_padded(ask.pcm).to(self.decoder.device)))
-            for ask in asked
+            for ask in takewhile(lambda one: one.hearing is None, asked)
         ]
 
     def recognise(self, work: Work, config: DecodeConfig) -> Recognition:
         """Hear the segment, then have it written down."""
         pcm = work.segment.pcm
+        if work.update:
+            return (yield from self._update(work, work.update, config))
         rows: Tensor = yield Listen(pcm)
         forced = code_for(work.language) if work.language else None
         attempt = yield from self._decode(rows, forced, config, work, len(pcm) / RATE)
@@ -140,6 +164,85 @@ class Qwen3Asr:
         # Where in the audio a text broke off, nobody knows.
         unsure = 0 if reason else None
         return Hypothesis(work, passages, language, detected, reason, unsure=unsure)
+
+    def _update(self, work: Work, update: Update, config: DecodeConfig) -> Recognition:
+        """Hear what is new of a growing segment, and go on from what has been said of it."""
+        kept = update.kept or open_hearing(self.mel, self.tower, self.decoder.embedding)
+        assert isinstance(kept, Hearing)
+        try:
+            pcm = work.segment.pcm[kept.samples :]
+            now: Hearing = yield Listen(pcm, work.deadline, kept, update.whole)
+            forced = code_for(work.language) if work.language else None
+            found = yield from self._go_on(now, forced, config, work, update)
+        except GeneratorExit:  # nobody wants it any more
+            if update.kept is None:
+                self.forget(kept)
+            raise
+        if update.last:
+            self.forget(kept)
+            return replace(found, kept=None)
+        # Speech that has paused may go on: from what was heard before the pause was taken for the end.
+        return replace(found, kept=kept if update.whole else now)
+
+    def _go_on(
+        self,
+        now: Hearing,
+        language: str | None,
+        config: DecodeConfig,
+        work: Work,
+        update: Update,
+    ) -> Generator[Ask, Any, Hypothesis]:
+        seconds, rows = len(work.segment.pcm) / RATE, now.rows
+        context = [*self.prompt.context(config), *self.prompt.before(work.before)]
+        ids, start = self.prompt.ids(len(rows), context=context, language=language)
+        prompt, limit = (*ids, *update.said), len(ids) + budget(seconds)
+        runaway = Runaway(self.tokenizer.specials.endoftext, int(SPOKEN * seconds))
+        decoded: Decoded = yield Request(
+            prompt=prompt,
+            limit=max(limit, len(prompt) + 2),
+            ends=self.ends,
+            draft=update.draft[: max(limit - len(prompt) - 2, 0)] if language else (),
+            embedded=Embedded(start, rows),
+            kept=now.kept,
+            identity=(*prompt[:start], *now.names),
+            halt=runaway,
+            deadline=work.deadline,
+        )
+        attempt = self._judge(decoded, runaway, is_forced=language is not None)
+        told = language or attempt.answer.language
+        tokens = self._text_tokens(decoded.sampled, attempt, is_forced=language is not None)
+        pieces = split_words(self.tokenizer, tokens, told)
+        words = [Word(text) for text, _ in pieces]
+        if words and not update.said and told not in UNSPACED:
+            words[0] = Word(" " + words[0].text.lstrip())
+        reason = _reason(attempt) if not update.said or attempt.looped or attempt.cut else None
+        passages = (Passage(0, len(work.segment.pcm), tuple(words), attempt.scores),)
+        return Hypothesis(
+            work,
+            passages if words else (),
+            told,
+            None if language else attempt.answer.probability,
+            reason,
+            unsure=None if update.said else 0 if reason else None,
+            tokens=tuple(tokens),
+            counts=tuple(len(ids) for _, ids in pieces),
+        )
+
+    def _text_tokens(self, sampled: list[int], attempt: Attempt, *, is_forced: bool) -> list[int]:
+        """The tokens of the text: without header, marks and what repeats."""
+        if not attempt.answer.text:
+            return []
+        tokens = list(collapse(sampled)) if attempt.looped else sampled
+        marker = self.tokenizer.specials.asr_text
+        if not is_forced and marker in tokens:
+            tokens = tokens[tokens.index(marker) + 1 :]
+        return [token for token in tokens if self.tokenizer.is_text(token)]
+
+    def forget(self, kept: object) -> None:
+        """Free the keys and values of a segment's beginning."""
+        assert isinstance(kept, Hearing)
+        self.decoder.pages.release(kept.kept.table)
+        kept.kept.identity = ()
 
     def _decode(
         self, rows: Tensor, language: str | None, config: DecodeConfig, work: Work, seconds: float

@@ -44,6 +44,10 @@ class Prompt:
         given = [text.strip() for text in (config.hotwords, config.prompt) if text.strip()]
         return tuple(self.tokenizer.encode(" ".join(given))) if given else ()
 
+    def before(self, text: str) -> tuple[int, ...]:
+        """The text of what was said before, as tokens of the context."""
+        return tuple(self.tokenizer.encode(text.strip())) if text.strip() else ()
+
     def ids(
         self, rows: int, *, context: Sequence[int] = (), language: str | None = None
     ) -> tuple[tuple[int, ...], int]:

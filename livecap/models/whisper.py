@@ -18,10 +18,11 @@ from livecap.engine.sampler import Only
 from livecap.engine.whisper_decoder import Room, WhisperDecoder
 from livecap.errors import ConfigError
 from livecap.events import RATE
-from livecap.models.protocol import Ask, Listen, Pcm, Recognition
+from livecap.models.protocol import Ask, Listen, LiveTraits, Pcm, Recognition
 from livecap.models.whisper_fallback import Attempt, Fallback
 from livecap.models.whisper_text import Aligner, Parsed, Stretch, parse, untimed
-from livecap.work import Hypothesis, Passage, Work
+from livecap.words import split_words
+from livecap.work import Hypothesis, Passage, Update, Work
 from towers.layers import MakeLinear
 from towers.mel import Mel
 from towers.whisper import FRAMES, SAMPLES_PER_ROW, Tower
@@ -32,6 +33,8 @@ MARGIN = 50  # encoder rows (1 s) behind the audio that the decoder sees; none c
 SHORTEST = RATE // 2  # samples: what is left of a window below this is not heard again
 PROGRESS = 2 * RATE  # samples that a window must be done with for another to follow
 UNTOLD = 3 * RATE  # samples behind the last text that are reported
+
+UPDATE = 2 * RATE  # samples between two updates: each encodes the whole window
 
 GUESSED = 0.5  # temperature above which text is not carried on to the next window
 CARRIED = 223  # most tokens of context, half a decoder's positions
@@ -57,6 +60,9 @@ class Whisper:
         self.facts = checkpoint.generation
         self.languages = tuple(self.facts.languages or ("en",))
         self.device = device
+        self.live = LiveTraits(
+            ("align-att", "local-agreement"), interval=UPDATE, lead=0, most=self.segment
+        )
         wide: MakeLinear = precisions.make_tower_linear()
         self.mel = Mel(dims.mels, device=device)
         self.tower = Tower(tensors, heads=dims.encoder_heads, make=wide)
@@ -75,6 +81,9 @@ class Whisper:
             (layer, head) for layer in upper for head in range(dims.decoder_heads)
         )
         self.aligner = Aligner(self.decoder, self.tokenizer, heads)
+
+    def forget(self, kept: object) -> None:
+        """Nothing is kept: every update encodes the window anew."""
 
     def check(self, config: DecodeConfig) -> None:
         """Raise ConfigError for options that this model can't follow."""
@@ -95,22 +104,23 @@ class Whisper:
 
     @torch.inference_mode()
     def hear(self, asked: Sequence[Listen]) -> list[Memory]:
-        """Answer as many questions, from the first on, as there is room for."""
-        memories = []
-        for ask in asked:
-            rows = min(-(-len(ask.pcm) // SAMPLES_PER_ROW) + MARGIN, FRAMES // 2)
-            if self.decoder.memory.available < self.decoder.memory.needed(rows):
-                break
-            # One window at a time: it fills a CPU's cache, and a batch gains nothing there.
-            pcm = torch.from_numpy(ask.pcm).to(self.device)
-            encoded = self.tower.encode(self.mel.offline(pcm, FRAMES)[None])[0, :rows]
-            memory = self.decoder.remember(encoded)
-            assert memory is not None
-            memories.append(memory)
-        return memories
+        """Answer the first question, if there is room: a window fills a CPU's cache, and batches of
+        them gain nothing there.
+        """
+        ask = asked[0]
+        rows = min(-(-len(ask.pcm) // SAMPLES_PER_ROW) + MARGIN, FRAMES // 2)
+        if self.decoder.memory.available < self.decoder.memory.needed(rows):
+            return []
+        pcm = torch.from_numpy(ask.pcm).to(self.device)
+        encoded = self.tower.encode(self.mel.offline(pcm, FRAMES)[None])[0, :rows]
+        memory = self.decoder.remember(encoded)
+        assert memory is not None
+        return [memory]
 
     def recognise(self, work: Work, config: DecodeConfig) -> Recognition:
         """Hear the work window by window; what a window leaves undone starts the next one."""
+        if work.update:
+            return (yield from self._update(work, work.update, config))
         language, chance = work.language, None
         passages: list[Passage] = []
         context, at = work.context, 0
@@ -145,6 +155,72 @@ class Whisper:
             consumed=at,
             context=_carried(work, attempt, parsed),
         )
+
+    def _update(self, work: Work, update: Update, config: DecodeConfig) -> Recognition:
+        """Hear a growing segment anew, and go on from what has been said of it."""
+        pcm, language, chance = work.segment.pcm, work.language, None
+        seconds, deadline = len(pcm) / RATE, work.deadline
+        context = self.tokenizer.encode(work.before) if work.before else []
+        memory: Memory = yield Listen(pcm, deadline)
+        try:
+            if language is None:
+                language, chance = yield from self._detect(memory)
+            if update.whole and not update.said:
+                attempt = yield from self.fallback.decode(
+                    memory,
+                    language,
+                    replace(config, no_timestamps=True),
+                    context,
+                    seconds=seconds,
+                    seed=work.number * 100_003,
+                    draft=update.draft,
+                    deadline=deadline,
+                )
+            else:
+                attempt = yield from self.fallback.go_on(
+                    memory, language, config, context, update, seconds=seconds, deadline=deadline
+                )
+            tokens = () if attempt.is_silence else attempt.tokens
+            found = self._words_after(update.said, tokens, attempt, memory, language, config, pcm)
+        finally:
+            self.decoder.forget(memory)
+        passages, tokens, counts = found
+        reason = _update_reason(attempt, update)
+        return Hypothesis(
+            work,
+            passages,
+            language,
+            chance,
+            reason,
+            unsure=_lost(passages, update) if reason else None,
+            tokens=tokens,
+            counts=counts,
+        )
+
+    def _words_after(  # noqa: PLR0913 - all of a window
+        self,
+        said: Sequence[int],
+        tokens: Sequence[int],
+        attempt: Attempt,
+        memory: Memory,
+        language: str,
+        config: DecodeConfig,
+        pcm: Pcm,
+    ) -> tuple[tuple[Passage, ...], tuple[int, ...], tuple[int, ...]]:
+        """Tokens that follow those said -> their words with times, the tokens, and how many of them
+        each word takes.
+        """
+        pieces = split_words(self.tokenizer, tokens, language)
+        counts = tuple(len(ids) for _, ids in pieces)
+        if not pieces:
+            return (), (), ()
+        scores = replace(attempt.scores, tokens=tuple(tokens))
+        stretches = [Stretch(0, len(pcm), part) for part in (tuple(said), tuple(tokens)) if part]
+        start = self.tokenizer.prompt(language, task=config.task, timestamps=False)
+        passages = self.aligner.passages(
+            stretches, memory, start=start, pcm=pcm, language=language, scores=scores
+        )
+        return (passages[-1],), tuple(tokens), counts
 
     def _detect(self, memory: Memory) -> Generator[Ask, Any, tuple[str, float]]:
         """The language that the decoder would name first, of those it has, and its probability."""
@@ -215,6 +291,22 @@ def _reason(attempt: Attempt, parsed: Parsed, samples: int) -> str | None:
     if samples - parsed.stretches[-1].stop > UNTOLD:
         return "the model ended its text before it"
     return None
+
+
+def _update_reason(attempt: Attempt, update: Update) -> str | None:
+    """Why an update's audio has no text, or none that can be relied on."""
+    if attempt.looped:
+        return "the model kept repeating itself"
+    if not update.said and (attempt.is_silence or not attempt.tokens):
+        return "the model found no speech in it"
+    return None
+
+
+def _lost(passages: Sequence[Passage], update: Update) -> int | None:
+    """The sample from which a segment has no text; None if nobody knows."""
+    if passages:
+        return passages[-1].stop
+    return None if update.said else 0
 
 
 def _shifted(passage: Passage, by: int) -> Passage:

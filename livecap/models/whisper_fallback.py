@@ -3,6 +3,7 @@
 Source: openai-whisper (transcribe.py, decoding.py), whose thresholds these are.
 """
 
+import math
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +20,7 @@ from livecap.models.protocol import Ask
 from livecap.models.runaway import SPOKEN, Runaway
 from livecap.text import compression_ratio, loop_start
 from livecap.tokens import Tokenizer
+from livecap.work import Update
 
 REPETITIVE = 2.4  # compression ratio from which text counts as a loop
 UNLIKELY = -1.0  # mean log-probability below which text counts as wrong
@@ -77,10 +79,12 @@ class Fallback:
         *,
         seconds: float,
         seed: int,
+        draft: Sequence[int] = (),
+        deadline: float = math.inf,
     ) -> Generator[Ask, Any, Attempt]:
         """Decode `seconds` of audio at rising temperatures until the text is believable.
 
-        If it never is, the likeliest is taken.
+        If it never is, the likeliest is taken. `draft` is a guess at the text.
         """
         specials, half = self.tokenizer.specials, self.limit // 2
         start = self.tokenizer.prompt(language, task=config.task, timestamps=config.timestamps)
@@ -106,7 +110,10 @@ class Fallback:
                 memory=memory,
                 watch=(len(prompt) - len(start), specials.nospeech),
                 halt=runaway,
+                draft=() if temperature else tuple(draft)[: half - 1],
+                deadline=deadline,
             )
+            draft = ()
             attempt = self._judge(decoded, runaway, led=bool(before))
             if before and attempt.is_bad:
                 if unled is None:
@@ -122,6 +129,41 @@ class Fallback:
         believable = [attempt for attempt in attempts if not attempt.looped] or attempts
         best = max(believable, key=lambda attempt: attempt.scores.average_logprob)
         return best if best.scores.average_logprob >= HOPELESS else replace(best, tokens=())
+
+    def go_on(
+        self,
+        memory: Memory,
+        language: str,
+        config: DecodeConfig,
+        context: Sequence[int],
+        update: Update,
+        *,
+        seconds: float,
+        deadline: float,
+    ) -> Generator[Ask, Any, Attempt]:
+        """Decode greedily what follows the text that is said already; the draft is verified."""
+        specials, half = self.tokenizer.specials, self.limit // 2
+        start = self.tokenizer.prompt(language, task=config.task, timestamps=False)
+        before = [*self.given(config), *context][-(half // 2) :]
+        room = half - len(update.said) - 1
+        prompt = (*([specials.startofprev, *before] if before else []), *start, *update.said)
+        runaway = Runaway(specials.timestamp_begin, int(SPOKEN * seconds))
+        first: tuple[Rule, ...] = self._rules(replace(config, no_timestamps=True))
+        decoded: Decoded = yield Request(
+            prompt=prompt,
+            limit=min(len(prompt) + max(room, 2), self.limit),
+            ends=frozenset({specials.eot}),
+            rules=tuple(rule for rule in first if not (update.said and isinstance(rule, SuppressFirst))),
+            memory=memory,
+            watch=(len(prompt) - len(start) - len(update.said), specials.nospeech),
+            halt=runaway,
+            draft=update.draft[: max(room - 2, 0)],
+            deadline=deadline,
+        )
+        attempt = self._judge(decoded, runaway, led=bool(before))
+        if attempt.scores.average_logprob < HOPELESS:
+            return replace(attempt, tokens=())
+        return attempt
 
     def _no_speech(self, memory: Memory, start: Sequence[int]) -> Generator[Ask, Any, float]:
         """The probability of no speech. A prompt or context before it all but hides it."""

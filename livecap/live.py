@@ -1,0 +1,337 @@
+"""One live stream: PCM and speech probabilities -> updates for a model; hypotheses -> captions.
+
+No I/O, threads, clock or torch. Time goes on frame by frame, and stands still while a hypothesis is
+awaited: what comes out does not depend on the size of the pieces that come in. Only where a
+machine is too slow for every update (`catch_up`) are some left out.
+"""
+
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from livecap.commit import CommitPolicy
+from livecap.config import VadConfig
+from livecap.events import RATE, Event
+from livecap.growing import Growing
+from livecap.opened import Opened
+from livecap.segments import Pcm, Segment, is_audible, quietest
+from livecap.transcript import Transcript
+from livecap.vad import FRAME, Edge, Gate
+from livecap.work import Hypothesis, Work
+
+SEARCH = 3 * RATE  # samples before a hard limit in which the quietest moment is looked for
+EVIDENCE = 3 * RATE  # samples of speech that tell its language
+ENOUGH = 5  # words that tell it, too
+
+
+@dataclass(frozen=True, slots=True)
+class LiveConfig:
+    """How a live stream is cut up and updated. Lengths are in samples of speech."""
+
+    policy: CommitPolicy
+    vad: VadConfig | None = field(default_factory=VadConfig)  # None: everything counts as speech
+    interval: int = RATE  # new speech from which an update is due
+    lead: int = 0  # samples more before the first one
+    pause: int = RATE * 6 // 10  # silence after which all that was heard is said for good
+    sentence: int = 12 * RATE  # from here on such a pause after a sentence ends the segment
+    bridge: int = 3 * RATE  # silence that ends a segment of any length
+    most: int = 16 * RATE  # no segment gets longer
+    carry: int = 0  # words of text that the next segment goes on from
+    catch_up: bool = True  # leave out updates whose audio has been overtaken
+    language: str | None = None
+    speaker: str | None = None  # label for all events of this stream
+
+
+class Live:
+    """A stream that is captioned while it goes on. It is a `session.Stream`."""
+
+    def __init__(self, config: LiveConfig) -> None:
+        self.config = config
+        self._epochs: deque[_Epoch] = deque([_Epoch(config, 0)])
+        self._open = Opened(0)
+        self._ready: Work | None = None
+        self._given: Work | None = None  # its hypothesis is awaited
+        self._before: tuple[str, ...] = ()  # words that the next segment goes on from
+        self._released: list[object] = []
+        self._transcript = Transcript(language=config.language, speaker=config.speaker)
+        self.heard = 0  # samples given to the model
+        self.total = 0  # samples fed
+
+    # What comes in
+
+    def feed(self, pcm: Pcm, probabilities: Iterable[float]) -> None:
+        """The next samples [n], and the speech probabilities of the frames they made whole."""
+        assert not self._epochs[-1].is_closed, "audio after the end"
+        self._epochs[-1].feed(pcm, probabilities)
+        self.total += len(pcm)
+
+    def close(self) -> None:
+        """No more audio comes. What was heard is finished; closing again does nothing."""
+        self._epochs[-1].is_closed = True
+
+    def skip(self, to: int) -> None:
+        """The source goes on at media time `to`; between, it has nothing."""
+        last = self._epochs[-1]
+        assert to >= last.stop, "time went back"
+        last.is_closed = True
+        self._transcript.gap(last.stop, to)
+        self._epochs.append(_Epoch(self.config, to))
+
+    def accept(self, hypothesis: Hypothesis) -> None:
+        """Take the result of the work that was given out last."""
+        work, update = hypothesis.work, hypothesis.work.update
+        assert work is self._given, "not what was asked for"
+        assert update is not None
+        self._given = None
+        is_news = self._open.take(hypothesis)
+        if update.last:
+            self._finish(work, hypothesis)
+        elif is_news:
+            part = self._open.decide(self.config.policy, final=False)
+            self._transcript.publish(work, part)
+
+    # What goes out
+
+    @property
+    def has_work(self) -> bool:
+        """Whether `work` has something now. Lets time go on."""
+        if self._ready is None and self._given is None:
+            self._advance()
+        return self._ready is not None
+
+    def work(self) -> Work | None:
+        """The next piece to recognise, or None for now."""
+        if not self.has_work:
+            return None
+        self._given, self._ready = self._ready, None
+        return self._given
+
+    @property
+    def next_start(self) -> int:
+        """Where the next piece of work begins, on the media timeline."""
+        assert self._ready is not None
+        return self._ready.segment.start
+
+    @property
+    def settled(self) -> int:
+        """Media time before which no caption comes any more."""
+        epoch, work = self._epochs[0], self._given or self._ready
+        return work.segment.start if work else epoch.origin + epoch.speech.start
+
+    @property
+    def unheard(self) -> int:
+        """Samples that came in and have been neither heard by the model nor judged to be silent."""
+        waiting = sum(epoch.fed - epoch.speech.now for epoch in self._epochs)
+        work, heard = self._given or self._ready, self._open.heard
+        if work and work.update and work.update.last:
+            return waiting + self._epochs[0].speech.length + len(work.segment.pcm) - heard
+        return waiting + max(self._epochs[0].speech.length - heard, 0)
+
+    @property
+    def language(self) -> str | None:
+        """The one that is spoken, once that is sure."""
+        return self._transcript.language
+
+    @property
+    def is_done(self) -> bool:
+        """Whether everything that came has been recognised."""
+        return not self.has_work and self._given is None
+
+    def events(self) -> list[Event]:
+        """What has happened since the last call, in order."""
+        return self._transcript.take()
+
+    def finish(self) -> list[Event]:
+        """After the last hypothesis: the events left, the silence at the end among them."""
+        assert self.is_done
+        self._transcript.silence(self._epochs[-1].stop)
+        return self.events()
+
+    def released(self) -> list[object]:
+        """What families kept for segments that have ended without them: to be freed."""
+        released, self._released = self._released, []
+        return released
+
+    def abandon(self) -> list[object]:
+        """The stream is dropped: all that families kept for it. There is nothing to do after."""
+        self._ready = self._given = None
+        self._epochs = deque([_Epoch(self.config, self._epochs[-1].stop)])
+        self._epochs[0].is_closed = True
+        self._release()
+        return self.released()
+
+    # Time
+
+    def _advance(self) -> None:
+        """Let time go on until there is work or no more audio."""
+        while self._ready is None:
+            epoch = self._epochs[0]
+            if epoch.step():
+                self._consider(epoch)
+            elif epoch.is_closed and not epoch.is_judged:
+                epoch.end()
+            elif epoch.is_judged and epoch.speech.is_open:
+                self._close(epoch, epoch.speech.length)
+            elif epoch.is_judged and len(self._epochs) > 1:
+                self._epochs.popleft()
+            else:
+                return
+
+    def _consider(self, epoch: "_Epoch") -> None:
+        """After a frame: whether the open segment ends here, or an update is due."""
+        speech = epoch.speech
+        if not speech.is_open:
+            return
+        length = speech.length
+        if length >= self.config.most:
+            self._close(epoch, self._cut(epoch))
+        elif speech.has_paused and speech.silence >= self.config.bridge:
+            self._close(epoch, length)
+        elif speech.has_paused and speech.silence >= self.config.pause and self._is_heard(length):
+            self._settle(epoch, length)
+        else:
+            target = self._due(epoch, length)
+            if target:
+                self._ask(speech.view(target).moved(epoch.origin), whole=speech.has_paused)
+
+    def _is_heard(self, length: int) -> bool:
+        """Whether there is nothing more to be heard in the open segment of that length."""
+        return self._open.whole and self._open.heard == length
+
+    def _settle(self, epoch: "_Epoch", length: int) -> None:
+        """A pause: say all that was heard. The segment goes on, or ends if it is long enough."""
+        if length >= self.config.sentence and self._open.ends_sentence:
+            self._close(epoch, length)
+        elif self._open.words:
+            segment = epoch.speech.view(length).moved(epoch.origin)
+            part = self._open.decide(self.config.policy, final=True)
+            self._transcript.publish(self._work(segment, whole=True, last=False), part)
+
+    def _due(self, epoch: "_Epoch", length: int) -> int:
+        """Samples of the open segment to be heard now; 0 if that can wait."""
+        config, heard = self.config, self._open.heard
+        hurried = config.catch_up and bool(epoch.chances)
+        if epoch.speech.has_paused:
+            waits = self._is_heard(length) or (hurried and epoch.speech.silence < config.pause)
+            return 0 if waits else length
+        if hurried:
+            return 0
+        if length > config.most - SEARCH and not self._open.is_timed:
+            return 0  # what is said must not reach past the cut
+        target = (length - config.lead) // config.interval * config.interval + config.lead
+        if length < config.lead + config.interval or target <= heard:
+            return 0
+        return target
+
+    def _cut(self, epoch: "_Epoch") -> int:
+        """Where a segment ends that gets too long: its quietest moment, behind what is said."""
+        most = self.config.most
+        low = min(max(most - SEARCH, most // 2, self._open.fixed), most - 1)
+        return max(low + quietest(epoch.speech.view(most).pcm[low:]), 1)
+
+    # Segments
+
+    def _close(self, epoch: "_Epoch", length: int) -> None:
+        """End the open segment after `length` samples, hearing it again if there is more in it."""
+        if not length:
+            epoch.speech.discard()
+            return
+        segment = epoch.speech.close(length).moved(epoch.origin)
+        if self._open.whole and self._open.heard == length:
+            self._finish(self._work(segment, whole=True, last=True), None)
+        elif not self._open.heard and not is_audible(segment.pcm):
+            self._open = Opened(self._open.number)
+        else:
+            self._ask(segment, whole=True, last=True)
+
+    def _ask(self, segment: Segment, *, whole: bool, last: bool = False) -> None:
+        if not last and not is_audible(segment.pcm):
+            return
+        self._ready = self._work(segment, whole=whole, last=last)
+        self.heard += max(len(segment.pcm) - self._open.heard, 0)
+
+    def _work(self, segment: Segment, *, whole: bool, last: bool) -> Work:
+        return Work(
+            self._open.number,
+            segment,
+            self._transcript.language or (self._open.language if self._open.tokens else None),
+            before="".join(self._before),
+            update=self._open.update(whole=whole, last=last),
+        )
+
+    def _finish(self, work: Work, hypothesis: Hypothesis | None) -> None:
+        """The open segment is over: say the rest of it. Without a hypothesis, the last counts."""
+        opened = self._open
+        part = opened.decide(self.config.policy, final=True)
+        if hypothesis is None:
+            self._release()
+        text = opened.said.published
+        if opened.hypothesis and (
+            len(work.segment.pcm) >= EVIDENCE or len(text) >= ENOUGH or self.config.language
+        ):
+            self._transcript.pin(opened.hypothesis)
+        if text or opened.said.updates > 1:
+            self._transcript.publish(work, part, scores=opened.scores)
+        self._transcript.end(work.segment, opened.lost, opened.reason)
+        carried = () if opened.reason else (*self._before, *text)
+        self._before = carried[len(carried) - self.config.carry :] if self.config.carry else ()
+        self._open = Opened(opened.number + 1)
+
+    def _release(self) -> None:
+        if self._open.kept is not None:
+            self._released.append(self._open.kept)
+            self._open.kept = None
+
+
+class _Epoch:
+    """The stream between two gaps."""
+
+    def __init__(self, config: LiveConfig, origin: int) -> None:
+        vad = config.vad
+        self.origin = origin  # media time of sample 0
+        self.gate = Gate(vad) if vad else None
+        self.fed = 0  # samples
+        self.chances: deque[float] = deque()  # of frames that have not been judged yet
+        self.is_closed = False  # no more audio comes
+        self.is_judged = False  # and all has been judged
+        self.speech = Growing(
+            pad=vad.vad_pad * RATE // 1000 if vad else 0,
+            tail=vad.vad_tail * RATE // 1000 if vad else 0,
+            lag=self.gate.lag if self.gate else 0,
+        )
+
+    @property
+    def stop(self) -> int:
+        """Media time up to which audio has come."""
+        return self.origin + self.fed
+
+    def feed(self, pcm: Pcm, chances: Iterable[float]) -> None:
+        self.speech.feed(pcm)
+        before, self.fed = self.fed, self.fed + len(pcm)
+        if self.gate:
+            self.chances.extend(chances)
+        else:  # all of it is speech
+            self.chances.extend([1.0] * (self.fed // FRAME - before // FRAME))
+
+    def step(self) -> bool:
+        """Judge the next frame; False if there is none."""
+        if not self.chances:
+            return False
+        chance, begun = self.chances.popleft(), self.speech.now
+        if self.gate:
+            self.speech.advance(begun + FRAME, self.gate.feed([chance]), self.gate.quiet)
+        else:
+            self.speech.advance(begun + FRAME, [] if begun else [Edge("start", 0, 0)], None)
+        return True
+
+    def end(self) -> None:
+        """Judge what is left after the last frame."""
+        self.is_judged = True
+        if self.gate:
+            edges = self.gate.close()
+        elif not self.fed:
+            edges = []
+        else:
+            begun = [] if self.speech.now else [Edge("start", 0, 0)]
+            edges = [*begun, Edge("stop", self.fed, self.fed)]
+        self.speech.advance(self.fed, edges, None)
