@@ -10,6 +10,7 @@ LivecapError
 │   ├── ModelNotFound      nothing by that name on this machine
 │   ├── CorruptModel       a file is damaged, incomplete or not the one expected
 │   └── DownloadError      the hub can't be reached or refuses
+├── EngineFault        the computing thread of live streams has ended
 └── OutputError        a result can't be written
 """
 
@@ -81,6 +82,12 @@ class DownloadError(ModelError):
     """The model hub can't be reached, or it refuses."""
 
     code = "download_failed"
+
+
+class EngineFault(LivecapError):
+    """The thread that computes for all live streams has ended."""
+
+    code = "engine_fault"
 
 
 class OutputError(LivecapError):

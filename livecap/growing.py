@@ -92,11 +92,11 @@ class Growing:
         """Its first `length` samples."""
         blocks, pieces, offset = [np.zeros(0, np.float32)], [], 0
         for start, stop in self._ranges():
-            stop = min(stop, start + length - offset)
-            if stop > start:
-                pieces.append(Piece(offset, start, stop - start))
-                blocks.append(self.buffer.take(start, stop))
-                offset += stop - start
+            count = min(stop - start, length - offset)
+            if count > 0:
+                pieces.append(Piece(offset, start, count))
+                blocks.append(self.buffer.take(start, start + count))
+                offset += count
         return Segment(np.concatenate(blocks), tuple(pieces))
 
     def close(self, length: int) -> Segment:

@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 
 from livecap.commit import CommitPolicy
 from livecap.config import VadConfig
+from livecap.epoch import Epoch
 from livecap.events import RATE, Event
-from livecap.growing import Growing
 from livecap.opened import Opened
 from livecap.segments import Pcm, Segment, is_audible, quietest
 from livecap.transcript import Transcript
-from livecap.vad import FRAME, Edge, Gate
 from livecap.work import Hypothesis, Work
 
 SEARCH = 3 * RATE  # samples before a hard limit in which the quietest moment is looked for
@@ -30,7 +29,7 @@ class LiveConfig:
 
     policy: CommitPolicy
     vad: VadConfig | None = field(default_factory=VadConfig)  # None: everything counts as speech
-    interval: int = RATE  # new speech from which an update is due
+    interval: int = 2 * RATE  # new speech from which an update is due
     lead: int = 0  # samples more before the first one
     pause: int = RATE * 6 // 10  # silence after which all that was heard is said for good
     sentence: int = 12 * RATE  # from here on such a pause after a sentence ends the segment
@@ -47,7 +46,7 @@ class Live:
 
     def __init__(self, config: LiveConfig) -> None:
         self.config = config
-        self._epochs: deque[_Epoch] = deque([_Epoch(config, 0)])
+        self._epochs: deque[Epoch] = deque([Epoch(config.vad, 0)])
         self._open = Opened(0)
         self._ready: Work | None = None
         self._given: Work | None = None  # its hypothesis is awaited
@@ -75,7 +74,7 @@ class Live:
         assert to >= last.stop, "time went back"
         last.is_closed = True
         self._transcript.gap(last.stop, to)
-        self._epochs.append(_Epoch(self.config, to))
+        self._epochs.append(Epoch(self.config.vad, to))
 
     def accept(self, hypothesis: Hypothesis) -> None:
         """Take the result of the work that was given out last."""
@@ -155,7 +154,7 @@ class Live:
     def abandon(self) -> list[object]:
         """The stream is dropped: all that families kept for it. There is nothing to do after."""
         self._ready = self._given = None
-        self._epochs = deque([_Epoch(self.config, self._epochs[-1].stop)])
+        self._epochs = deque([Epoch(self.config.vad, self._epochs[-1].stop)])
         self._epochs[0].is_closed = True
         self._release()
         return self.released()
@@ -177,7 +176,7 @@ class Live:
             else:
                 return
 
-    def _consider(self, epoch: "_Epoch") -> None:
+    def _consider(self, epoch: Epoch) -> None:
         """After a frame: whether the open segment ends here, or an update is due."""
         speech = epoch.speech
         if not speech.is_open:
@@ -198,7 +197,7 @@ class Live:
         """Whether there is nothing more to be heard in the open segment of that length."""
         return self._open.whole and self._open.heard == length
 
-    def _settle(self, epoch: "_Epoch", length: int) -> None:
+    def _settle(self, epoch: Epoch, length: int) -> None:
         """A pause: say all that was heard. The segment goes on, or ends if it is long enough."""
         if length >= self.config.sentence and self._open.ends_sentence:
             self._close(epoch, length)
@@ -207,23 +206,19 @@ class Live:
             part = self._open.decide(self.config.policy, final=True)
             self._transcript.publish(self._work(segment, whole=True, last=False), part)
 
-    def _due(self, epoch: "_Epoch", length: int) -> int:
+    def _due(self, epoch: Epoch, length: int) -> int:
         """Samples of the open segment to be heard now; 0 if that can wait."""
         config, heard = self.config, self._open.heard
-        hurried = config.catch_up and bool(epoch.chances)
-        if epoch.speech.has_paused:
-            waits = self._is_heard(length) or (hurried and epoch.speech.silence < config.pause)
-            return 0 if waits else length
-        if hurried:
+        if epoch.speech.has_paused and epoch.speech.silence >= config.pause:
+            return 0 if self._is_heard(length) else length
+        if config.catch_up and epoch.chances:
             return 0
         if length > config.most - SEARCH and not self._open.is_timed:
             return 0  # what is said must not reach past the cut
-        target = (length - config.lead) // config.interval * config.interval + config.lead
-        if length < config.lead + config.interval or target <= heard:
-            return 0
-        return target
+        count = (length - heard - (0 if heard else config.lead)) // config.interval
+        return heard + count * config.interval + (0 if heard else config.lead) if count > 0 else 0
 
-    def _cut(self, epoch: "_Epoch") -> int:
+    def _cut(self, epoch: Epoch) -> int:
         """Where a segment ends that gets too long: its quietest moment, behind what is said."""
         most = self.config.most
         low = min(max(most - SEARCH, most // 2, self._open.fixed), most - 1)
@@ -231,7 +226,7 @@ class Live:
 
     # Segments
 
-    def _close(self, epoch: "_Epoch", length: int) -> None:
+    def _close(self, epoch: Epoch, length: int) -> None:
         """End the open segment after `length` samples, hearing it again if there is more in it."""
         if not length:
             epoch.speech.discard()
@@ -281,57 +276,3 @@ class Live:
         if self._open.kept is not None:
             self._released.append(self._open.kept)
             self._open.kept = None
-
-
-class _Epoch:
-    """The stream between two gaps."""
-
-    def __init__(self, config: LiveConfig, origin: int) -> None:
-        vad = config.vad
-        self.origin = origin  # media time of sample 0
-        self.gate = Gate(vad) if vad else None
-        self.fed = 0  # samples
-        self.chances: deque[float] = deque()  # of frames that have not been judged yet
-        self.is_closed = False  # no more audio comes
-        self.is_judged = False  # and all has been judged
-        self.speech = Growing(
-            pad=vad.vad_pad * RATE // 1000 if vad else 0,
-            tail=vad.vad_tail * RATE // 1000 if vad else 0,
-            lag=self.gate.lag if self.gate else 0,
-        )
-
-    @property
-    def stop(self) -> int:
-        """Media time up to which audio has come."""
-        return self.origin + self.fed
-
-    def feed(self, pcm: Pcm, chances: Iterable[float]) -> None:
-        self.speech.feed(pcm)
-        before, self.fed = self.fed, self.fed + len(pcm)
-        if self.gate:
-            self.chances.extend(chances)
-        else:  # all of it is speech
-            self.chances.extend([1.0] * (self.fed // FRAME - before // FRAME))
-
-    def step(self) -> bool:
-        """Judge the next frame; False if there is none."""
-        if not self.chances:
-            return False
-        chance, begun = self.chances.popleft(), self.speech.now
-        if self.gate:
-            self.speech.advance(begun + FRAME, self.gate.feed([chance]), self.gate.quiet)
-        else:
-            self.speech.advance(begun + FRAME, [] if begun else [Edge("start", 0, 0)], None)
-        return True
-
-    def end(self) -> None:
-        """Judge what is left after the last frame."""
-        self.is_judged = True
-        if self.gate:
-            edges = self.gate.close()
-        elif not self.fed:
-            edges = []
-        else:
-            begun = [] if self.speech.now else [Edge("start", 0, 0)]
-            edges = [*begun, Edge("stop", self.fed, self.fed)]
-        self.speech.advance(self.fed, edges, None)

@@ -7,7 +7,7 @@ from livecap.events import Scores, Word
 from livecap.transcript import Part
 from livecap.work import Hypothesis, Update
 
-SENTENCE_END = frozenset(".?!…。？！")  # noqa: RUF001 - marks of other scripts
+SENTENCE_END = frozenset(".?!…。？！")
 
 
 @dataclass(slots=True)
@@ -55,7 +55,7 @@ class Opened:
 
     def update(self, *, whole: bool, last: bool) -> Update:
         """What goes with the next work."""
-        return Update(whole, last, self.tokens, self.draft, self.kept)
+        return Update(whole, last, self.tokens, self.fixed, self.draft, self.kept)
 
     def take(self, hypothesis: Hypothesis) -> bool:
         """A new hypothesis. False if it tells nothing, and what was known before stays."""

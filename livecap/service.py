@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livecap.config import DecodeConfig
-from livecap.errors import LivecapError
+from livecap.errors import EngineFault, LivecapError
 from livecap.events import RATE, Event
 from livecap.live import Live, LiveConfig
 from livecap.models.load import Loaded
@@ -37,7 +37,7 @@ HASTE = 1.0  # seconds by which the end of a segment goes before other streams' 
 
 @dataclass(slots=True)
 class _Inbox:
-    """What came for a stream and has not been taken by the thread. Guarded by the service's lock."""
+    """What came for a stream and has not been taken yet. Guarded by the service's lock."""
 
     blocks: deque[tuple[int, Rows, str]] = field(default_factory=deque)
     samples: int = 0
@@ -132,9 +132,7 @@ class Service:
         self._thread = threading.Thread(target=self._run, name="livecap-engine", daemon=True)
         self._thread.start()
 
-    def open(
-        self, config: LiveConfig, *, notify: Callable[[], None] = lambda: None
-    ) -> LiveStream:
+    def open(self, config: LiveConfig, *, notify: Callable[[], None] = lambda: None) -> LiveStream:
         """A new stream. `notify` is called from the service's thread when there are events."""
         stream = LiveStream(self, config, notify)
         with self.wake:
@@ -159,14 +157,20 @@ class Service:
     # The thread
 
     def _run(self) -> None:
-        while self._wait():
-            try:
+        failure: LivecapError | None = EngineFault(
+            "the engine broke off", remedy="This is a fault in livecap; please report what is above"
+        )
+        try:
+            while self._wait():
                 self._round()
-            except LivecapError as error:
-                self._fail(error)
-                return
-        for stream in list(self._streams):
-            self._leave(stream)
+            for stream in list(self._streams):
+                self._leave(stream)
+            failure = None
+        except LivecapError as error:
+            failure = error
+        finally:
+            if failure:  # what nobody expected must not look like silence
+                self._fail(failure)
 
     def _wait(self) -> bool:
         """Until there is something to do; False when there never will be."""

@@ -14,6 +14,7 @@ class Update:
     whole: bool  # speech has paused or ended: spare nothing, it may be the last update
     last: bool  # it is: free what is kept
     said: tuple[int, ...] = ()  # tokens that are published: the text goes on from them
+    fixed: int = 0  # samples of the segment by whose end those had been spoken
     draft: tuple[int, ...] = ()  # tokens that followed them last time: a guess, to be verified
     # What the family made of the segment's beginning, from the last hypothesis; None at first.
     # Whoever has it gives it back by `Model.forget`, or passes it on.

@@ -173,14 +173,16 @@ def test_an_overflow_without_a_loss_is_counted_alone() -> None:
 
 
 @pytest.mark.parametrize("stamp", [0.0, -5.0, 1e12, float("nan"), float("inf")])
-def test_time_stamps_without_sense_do_not_move_the_timeline(stamp: float) -> None:
+@pytest.mark.parametrize("always", [True, False])
+def test_time_stamps_without_sense_do_not_move_the_timeline(stamp: float, always: bool) -> None:
     system = SoundSystem([Input()])
     microphone = opened(system)
-    for _ in range(100):
+    for number in range(100):
         system.now += 0.01
-        system.stream.give(tone(0.01)[:, None], overflow=True, stamp=stamp)
+        wrong = stamp if always or number % 2 else None
+        system.stream.give(tone(0.01)[:, None], overflow=True, stamp=wrong)
     last = chunks(rest(microphone))[-1]
-    assert last.start + len(last.pcm) <= 2.1 * RATE
+    assert last.start + len(last.pcm) <= 2.5 * RATE
     assert microphone.overflows == 100
 
 
@@ -195,6 +197,20 @@ def test_what_nobody_takes_is_dropped_and_stated_exactly() -> None:
     assert _gap(heard) == [60 * RATE, 75 * RATE]
     assert microphone.overflows == 1
     assert sum(len(chunk.pcm) for chunk in chunks(heard)) == 61 * RATE
+
+
+def test_what_the_device_loses_while_nobody_takes_is_stated_too() -> None:
+    system = SoundSystem([Input(rate=8000)])
+    microphone = opened(system)
+    second = tone(1.0, 8000)
+    for _ in range(65):
+        system.play(second, 800)
+    system.now += 2.5
+    system.stream.give(second[:800, None], overflow=True)
+    heard = microphone.take(0) or []
+    heard += listen(microphone, system, second) + rest(microphone)
+    assert _gap(heard) == [60 * RATE, pytest.approx(67.5 * RATE, abs=0.1 * RATE)]
+    assert microphone.overflows == 2
 
 
 def _finished(system: SoundSystem) -> None:
@@ -379,11 +395,10 @@ def test_closing_twice() -> None:
 def test_a_loopback_keeps_time_while_nothing_is_played() -> None:
     system = SoundSystem([Input("Speakers [Loopback]", api="Windows WASAPI")])
     microphone = opened(system, loopback=True)
-    assert not run(microphone, system, 20.0)
-    heard = listen(microphone, system, tone(1.0))
-    heard += run(microphone, system, 5.0)
-    heard += listen(microphone, system, tone(1.0)) + rest(microphone)
-    assert _gap(heard) == [RATE, pytest.approx(6 * RATE, abs=0.01 * RATE)]
+    heard = run(microphone, system, 20.0) + listen(microphone, system, tone(1.0))
+    heard += run(microphone, system, 5.0) + listen(microphone, system, tone(1.0))
+    starts = [chunk.start for chunk in chunks(heard + rest(microphone)) if chunk.reason]
+    assert starts == [pytest.approx(20 * RATE, abs=160), pytest.approx(26 * RATE, abs=160)]
     assert {chunk.reason for chunk in chunks(heard)} == {"", "nothing was played"}
     assert not notices(heard)
 

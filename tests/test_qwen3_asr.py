@@ -35,7 +35,8 @@ from livecap.models import qwen3_load
 from livecap.models.forced_aligner import ForcedAligner
 from livecap.models.load import Loaded, load_model
 from livecap.models.protocol import Listen, Pcm
-from livecap.models.qwen3_asr import CONTEXT, Qwen3Asr, budget
+from livecap.models.qwen3_answer import budget
+from livecap.models.qwen3_asr import CONTEXT, Qwen3Asr
 from livecap.models.qwen3_prompt import Answer, Prompt
 from livecap.models.qwen3_text import LANGUAGES
 from livecap.recognizer import Recognizer
@@ -377,8 +378,8 @@ def test_the_windows_are_the_users_choice(checkpoint: Checkpoint, jfk: Pcm) -> N
         for window in (0, 2, 4, 8)
     }
     assert isinstance(rows[0], torch.Tensor)
-    assert torch.equal(rows[0], rows[8])  # type: ignore[arg-type]
-    assert not torch.equal(rows[2], rows[4])  # type: ignore[arg-type]
+    assert torch.equal(rows[0], rows[8])
+    assert not torch.equal(rows[2], rows[4])
 
 
 def test_whisper_refuses_what_is_not_its_own() -> None:

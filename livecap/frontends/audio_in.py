@@ -20,7 +20,7 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something to tell the user: a device that is gone or back, a microphone that hears nothing."""
+    """Something to tell the user: a device is gone or back, a microphone hears nothing."""
 
     text: str
 

@@ -23,6 +23,7 @@ ROOM = 64 << 20  # bytes that it may take
 PATIENCE = 1.5  # seconds without audio after which a device counts as gone
 WARM_UP = 6.0  # the same where none has come yet: wireless ones take their time
 RETRY = 1.0  # seconds between two tries to open it again
+SLACK = 0.2  # seconds that the system keeps for a callback that is late; its default is some 0.03
 LOOK = 0.25  # seconds after which the device is looked at, audio or not
 STATED = 2.0  # seconds of a gap after which it is stated, though it goes on
 LAST = 0.5  # seconds in which what was recorded before `stop` may still come
@@ -30,6 +31,7 @@ JITTER = 0.005  # seconds by which clocks are off though nothing is missing
 IDLE = 0.5  # seconds that nothing was played, as far as a loopback leaves that out
 
 LATE = "this machine was too busy to take all audio"
+UNPLAYED = "nothing was played"
 SHOW = "`livecap devices` shows them"
 
 
@@ -133,7 +135,9 @@ class Microphone:
         last = self._last
         if last is None:
             gap = block.arrived - len(block.pcm) / self._rate - self._ended
-            return (gap, _was_gone(self._gone)) if self._gone else (0.0, "")
+            if self._gone:
+                return gap, _was_gone(self._gone)
+            return (gap if self.device.loopback and gap > IDLE else 0.0), UNPLAYED
         dropped = (block.first - last.end) / self._rate  # for lack of room, so known exactly
         # time stamps that make no sense must not carry the timeline into the future
         most = block.arrived - self._began - self._track.end / RATE + 1.0
@@ -141,7 +145,7 @@ class Microphone:
         if block.overflow and jump > JITTER:
             return max(dropped, jump), LATE
         if self.device.loopback and jump > max(IDLE, dropped):
-            return jump, "nothing was played"
+            return jump, UNPLAYED
         return dropped, LATE
 
     def _silent(self) -> str:
@@ -185,8 +189,8 @@ class Microphone:
             self._gone, self._stated = self.device, False
             heard.append(
                 Notice(
-                    f"{self.name} is gone. Plug it in again and captions go on, or stop and choose "
-                    f"another microphone: {SHOW}"
+                    f"{self.name} is gone; captions go on once it is back. Plug it in again, or "
+                    f"stop and choose another: {SHOW}"
                 )
             )
         return heard
@@ -228,6 +232,7 @@ class Microphone:
                         samplerate=rate,
                         channels=channels,
                         dtype="float32",
+                        latency=SLACK,
                         callback=inbox,
                         finished_callback=inbox.finish,
                     )

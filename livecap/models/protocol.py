@@ -41,12 +41,15 @@ Recognition = Generator[Ask, Any, Hypothesis]
 
 @dataclass(frozen=True, slots=True)
 class LiveTraits:
-    """How a family likes to hear live speech. Lengths in samples."""
+    """How a family likes to hear live speech; see `live.LiveConfig`. Lengths in samples."""
 
-    policies: tuple[str, ...]  # commit policies that suit it, the default first
-    interval: int  # between two updates
-    lead: int  # more before the first, where that makes the last rows whole
-    most: int  # of a segment
+    policies: tuple[str, ...]  # names of commit policies that suit it, the default first
+    interval: int
+    lead: int
+    pause: int
+    sentence: int
+    bridge: int
+    most: int
 
 
 class Model(Protocol):

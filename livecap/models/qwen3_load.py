@@ -12,7 +12,8 @@ from livecap.engine.qwen3_decoder import Qwen3Decoder, Shape
 from livecap.errors import ModelError
 from livecap.events import RATE
 from livecap.models.forced_aligner import ForcedAligner, OnDemand
-from livecap.models.qwen3_asr import CONTEXT, Qwen3Asr, budget
+from livecap.models.qwen3_answer import budget
+from livecap.models.qwen3_asr import CONTEXT, Qwen3Asr
 from towers import aut, causal
 from towers.mel import Mel
 from towers.qwen import BINS

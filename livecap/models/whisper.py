@@ -20,9 +20,9 @@ from livecap.errors import ConfigError
 from livecap.events import RATE
 from livecap.models.protocol import Ask, Listen, LiveTraits, Pcm, Recognition
 from livecap.models.whisper_fallback import Attempt, Fallback
+from livecap.models.whisper_live import Updates
 from livecap.models.whisper_text import Aligner, Parsed, Stretch, parse, untimed
-from livecap.words import split_words
-from livecap.work import Hypothesis, Passage, Update, Work
+from livecap.work import Hypothesis, Passage, Work
 from towers.layers import MakeLinear
 from towers.mel import Mel
 from towers.whisper import FRAMES, SAMPLES_PER_ROW, Tower
@@ -33,8 +33,6 @@ MARGIN = 50  # encoder rows (1 s) behind the audio that the decoder sees; none c
 SHORTEST = RATE // 2  # samples: what is left of a window below this is not heard again
 PROGRESS = 2 * RATE  # samples that a window must be done with for another to follow
 UNTOLD = 3 * RATE  # samples behind the last text that are reported
-
-UPDATE = 2 * RATE  # samples between two updates: each encodes the whole window
 
 GUESSED = 0.5  # temperature above which text is not carried on to the next window
 CARRIED = 223  # most tokens of context, half a decoder's positions
@@ -60,8 +58,16 @@ class Whisper:
         self.facts = checkpoint.generation
         self.languages = tuple(self.facts.languages or ("en",))
         self.device = device
+        # A window costs the same however little speech is in it, and short ones cost accuracy: only
+        # its length ends a live segment (measured in benchmarks/README.md).
         self.live = LiveTraits(
-            ("align-att", "local-agreement"), interval=UPDATE, lead=0, most=self.segment
+            ("align-att", "local-agreement"),
+            interval=2 * RATE,
+            lead=0,
+            pause=RATE * 8 // 10,
+            sentence=self.segment,
+            bridge=30 * RATE,
+            most=self.segment,
         )
         wide: MakeLinear = precisions.make_tower_linear()
         self.mel = Mel(dims.mels, device=device)
@@ -81,6 +87,7 @@ class Whisper:
             (layer, head) for layer in upper for head in range(dims.decoder_heads)
         )
         self.aligner = Aligner(self.decoder, self.tokenizer, heads)
+        self.updates = Updates(self.decoder, self.fallback, self.aligner, self._detect)
 
     def forget(self, kept: object) -> None:
         """Nothing is kept: every update encodes the window anew."""
@@ -120,7 +127,7 @@ class Whisper:
     def recognise(self, work: Work, config: DecodeConfig) -> Recognition:
         """Hear the work window by window; what a window leaves undone starts the next one."""
         if work.update:
-            return (yield from self._update(work, work.update, config))
+            return (yield from self.updates.recognise(work, work.update, config))
         language, chance = work.language, None
         passages: list[Passage] = []
         context, at = work.context, 0
@@ -155,72 +162,6 @@ class Whisper:
             consumed=at,
             context=_carried(work, attempt, parsed),
         )
-
-    def _update(self, work: Work, update: Update, config: DecodeConfig) -> Recognition:
-        """Hear a growing segment anew, and go on from what has been said of it."""
-        pcm, language, chance = work.segment.pcm, work.language, None
-        seconds, deadline = len(pcm) / RATE, work.deadline
-        context = self.tokenizer.encode(work.before) if work.before else []
-        memory: Memory = yield Listen(pcm, deadline)
-        try:
-            if language is None:
-                language, chance = yield from self._detect(memory)
-            if update.whole and not update.said:
-                attempt = yield from self.fallback.decode(
-                    memory,
-                    language,
-                    replace(config, no_timestamps=True),
-                    context,
-                    seconds=seconds,
-                    seed=work.number * 100_003,
-                    draft=update.draft,
-                    deadline=deadline,
-                )
-            else:
-                attempt = yield from self.fallback.go_on(
-                    memory, language, config, context, update, seconds=seconds, deadline=deadline
-                )
-            tokens = () if attempt.is_silence else attempt.tokens
-            found = self._words_after(update.said, tokens, attempt, memory, language, config, pcm)
-        finally:
-            self.decoder.forget(memory)
-        passages, tokens, counts = found
-        reason = _update_reason(attempt, update)
-        return Hypothesis(
-            work,
-            passages,
-            language,
-            chance,
-            reason,
-            unsure=_lost(passages, update) if reason else None,
-            tokens=tokens,
-            counts=counts,
-        )
-
-    def _words_after(  # noqa: PLR0913 - all of a window
-        self,
-        said: Sequence[int],
-        tokens: Sequence[int],
-        attempt: Attempt,
-        memory: Memory,
-        language: str,
-        config: DecodeConfig,
-        pcm: Pcm,
-    ) -> tuple[tuple[Passage, ...], tuple[int, ...], tuple[int, ...]]:
-        """Tokens that follow those said -> their words with times, the tokens, and how many of them
-        each word takes.
-        """
-        pieces = split_words(self.tokenizer, tokens, language)
-        counts = tuple(len(ids) for _, ids in pieces)
-        if not pieces:
-            return (), (), ()
-        scores = replace(attempt.scores, tokens=tuple(tokens))
-        stretches = [Stretch(0, len(pcm), part) for part in (tuple(said), tuple(tokens)) if part]
-        start = self.tokenizer.prompt(language, task=config.task, timestamps=False)
-        passages = self.aligner.passages(
-            stretches, memory, start=start, pcm=pcm, language=language, scores=scores
-        )
-        return (passages[-1],), tuple(tokens), counts
 
     def _detect(self, memory: Memory) -> Generator[Ask, Any, tuple[str, float]]:
         """The language that the decoder would name first, of those it has, and its probability."""
@@ -291,22 +232,6 @@ def _reason(attempt: Attempt, parsed: Parsed, samples: int) -> str | None:
     if samples - parsed.stretches[-1].stop > UNTOLD:
         return "the model ended its text before it"
     return None
-
-
-def _update_reason(attempt: Attempt, update: Update) -> str | None:
-    """Why an update's audio has no text, or none that can be relied on."""
-    if attempt.looped:
-        return "the model kept repeating itself"
-    if not update.said and (attempt.is_silence or not attempt.tokens):
-        return "the model found no speech in it"
-    return None
-
-
-def _lost(passages: Sequence[Passage], update: Update) -> int | None:
-    """The sample from which a segment has no text; None if nobody knows."""
-    if passages:
-        return passages[-1].stop
-    return None if update.said else 0
 
 
 def _shifted(passage: Passage, by: int) -> Passage:

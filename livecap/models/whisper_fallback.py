@@ -15,7 +15,7 @@ from livecap.config import DecodeConfig
 from livecap.engine.request import Memory, Request, Rule
 from livecap.engine.request import Sequence as Decoded
 from livecap.engine.sampler import Suppress, SuppressFirst, Timestamps
-from livecap.events import Scores
+from livecap.events import RATE, Scores
 from livecap.models.protocol import Ask
 from livecap.models.runaway import SPOKEN, Runaway
 from livecap.text import compression_ratio, loop_start
@@ -27,6 +27,7 @@ UNLIKELY = -1.0  # mean log-probability below which text counts as wrong
 HOPELESS = -2.0  # mean log-probability below which no text is kept: none was ever right
 NO_SPEECH = 0.6  # probability of "no speech" from which unlikely text counts as none
 
+UNSAID = 1.0  # seconds of speech after the words that are said, by which the text has not ended
 SURE = -0.4  # mean log-probability from which a repetition is believed, if no context led there
 
 
@@ -148,12 +149,19 @@ class Fallback:
         room = half - len(update.said) - 1
         prompt = (*([specials.startofprev, *before] if before else []), *start, *update.said)
         runaway = Runaway(specials.timestamp_begin, int(SPOKEN * seconds))
-        first: tuple[Rule, ...] = self._rules(replace(config, no_timestamps=True))
+        rules = self._rules(replace(config, no_timestamps=True))
+        if update.said:
+            # No first token of a text is forbidden in the middle of one; but while there is speech
+            # that is not said, it does not end.
+            rules = tuple(rule for rule in rules if not isinstance(rule, SuppressFirst))
+            if seconds - update.fixed / RATE > UNSAID:
+                end = torch.tensor([specials.eot], device=self.device)
+                rules = (*rules, SuppressFirst(end))
         decoded: Decoded = yield Request(
             prompt=prompt,
             limit=min(len(prompt) + max(room, 2), self.limit),
             ends=frozenset({specials.eot}),
-            rules=tuple(rule for rule in first if not (update.said and isinstance(rule, SuppressFirst))),
+            rules=rules,
             memory=memory,
             watch=(len(prompt) - len(start) - len(update.said), specials.nospeech),
             halt=runaway,

@@ -141,6 +141,38 @@ class Aligner:
             passages.append(_timed(words, replace(scores, tokens=stretch.tokens), pcm))
         return passages
 
+    def words_after(
+        self,
+        said: Sequence[int],
+        tokens: Sequence[int],
+        memory: Memory,
+        *,
+        fixed: int,
+        start: Sequence[int],
+        pcm: Pcm,
+        language: str,
+        scores: Scores,
+    ) -> Passage:
+        """As `passages`, for the tokens that follow those said, spoken by sample `fixed`."""
+        samples = len(pcm)
+        everything = [*start, *said, *tokens, self.tokenizer.specials.eot]
+        attention, logits = self.decoder.align(everything, memory, self.heads)
+        rows = max(-(-samples // SAMPLES_PER_ROW), 1)
+        after = min(fixed // SAMPLES_PER_ROW, rows - 1)
+        first = len(start) + len(said)
+        starts = token_rows(attention[:, len(start) - 1 : -1], rows, skip=len(said), after=after)
+        chances = logits[first - 1 : -2].softmax(-1)
+        chances = chances.gather(1, torch.tensor(tokens, device=chances.device)[:, None])[:, 0]
+        probabilities: list[float] = chances.tolist()
+        bounds = [min(int(row) * SAMPLES_PER_ROW, samples) for row in starts]
+        words, at = [], 0
+        for piece, ids in split_words(self.tokenizer, tokens, language):
+            stop = at + len(ids)
+            mean = float(np.mean(probabilities[at:stop])) if ids else 0.0
+            words.append(Word(piece, bounds[at], bounds[stop], mean))
+            at = stop
+        return _timed(words, scores, pcm)
+
 
 def _timed(words: list[Word], scores: Scores, pcm: Pcm) -> Passage:
     """Aligned words of one stretch -> its passage, without the pauses inside over-long words.

@@ -1,0 +1,124 @@
+"""Whisper on a segment that grows: the window is encoded anew, the text goes on from what is said.
+
+The decoder is led by the tokens that are published, and the rest of the last hypothesis is verified
+as a draft, so a text that stays costs one pass. Words after those published are aligned in time.
+"""
+
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from livecap.config import DecodeConfig
+from livecap.engine.request import Memory
+from livecap.engine.whisper_decoder import WhisperDecoder
+from livecap.events import RATE
+from livecap.models.protocol import Ask, Listen, Pcm, Recognition
+from livecap.models.whisper_fallback import Attempt, Fallback
+from livecap.models.whisper_text import Aligner
+from livecap.words import split_words
+from livecap.work import Hypothesis, Passage, Update, Work
+
+Detect = Callable[[Memory], Generator[Ask, Any, tuple[str, float]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """Hears growing segments for one model."""
+
+    decoder: WhisperDecoder
+    fallback: Fallback
+    aligner: Aligner
+    detect: Detect  # the language and its probability
+
+    def recognise(self, work: Work, update: Update, config: DecodeConfig) -> Recognition:
+        """The way from an update to its hypothesis."""
+        language, chance = work.language, None
+        config = replace(config, no_timestamps=True)
+        memory: Memory = yield Listen(work.segment.pcm, work.deadline)
+        try:
+            if language is None:
+                language, chance = yield from self.detect(memory)
+            attempt = yield from self._decode(memory, language, config, work, update)
+            passages = self._align(update, attempt, memory, language, work.segment.pcm)
+        finally:
+            self.decoder.forget(memory)
+        words = split_words(self.fallback.tokenizer, _tokens(attempt), language)
+        reason = _reason(attempt, update)
+        return Hypothesis(
+            work,
+            passages,
+            language,
+            chance,
+            reason,
+            unsure=_lost(passages, update) if reason else None,
+            tokens=tuple(_tokens(attempt)),
+            counts=tuple(len(ids) for _, ids in words),
+        )
+
+    def _decode(
+        self, memory: Memory, language: str, config: DecodeConfig, work: Work, update: Update
+    ) -> Generator[Ask, Any, Attempt]:
+        """With all care where nothing is said yet and speech has paused; else greedily."""
+        seconds, before = len(work.segment.pcm) / RATE, work.before
+        context = self.fallback.tokenizer.encode(before) if before else []
+        if update.said or not update.whole:
+            return (
+                yield from self.fallback.go_on(
+                    memory,
+                    language,
+                    config,
+                    context,
+                    update,
+                    seconds=seconds,
+                    deadline=work.deadline,
+                )
+            )
+        return (
+            yield from self.fallback.decode(
+                memory,
+                language,
+                config,
+                context,
+                seconds=seconds,
+                seed=work.number * 100_003,
+                draft=update.draft,
+                deadline=work.deadline,
+            )
+        )
+
+    def _align(
+        self, update: Update, attempt: Attempt, memory: Memory, language: str, pcm: Pcm
+    ) -> tuple[Passage, ...]:
+        """The words after those that are said, with times."""
+        tokens = _tokens(attempt)
+        if not tokens:
+            return ()
+        passage = self.aligner.words_after(
+            update.said,
+            tokens,
+            memory,
+            fixed=update.fixed,
+            start=self.fallback.tokenizer.prompt(language, task="transcribe", timestamps=False),
+            pcm=pcm,
+            language=language,
+            scores=replace(attempt.scores, tokens=tuple(tokens)),
+        )
+        return (passage,)
+
+
+def _tokens(attempt: Attempt) -> Sequence[int]:
+    return () if attempt.is_silence else attempt.tokens
+
+
+def _reason(attempt: Attempt, update: Update) -> str | None:
+    """Why an update's audio has no text, or none that can be relied on."""
+    if attempt.looped:
+        return "the model kept repeating itself"
+    if not update.said and not _tokens(attempt):
+        return "the model found no speech in it"
+    return None
+
+
+def _lost(passages: Sequence[Passage], update: Update) -> int | None:
+    """The sample from which a segment has no text."""
+    return passages[-1].stop if passages else update.fixed
