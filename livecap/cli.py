@@ -9,7 +9,15 @@ from typing import Annotated, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 from livecap import __version__
-from livecap.config import DecodeConfig, ModelConfig, OutputConfig, VadConfig
+from livecap.config import (
+    DecodeConfig,
+    LiveOptions,
+    ModelConfig,
+    OutputConfig,
+    Precision,
+    Task,
+    VadConfig,
+)
 from livecap.errors import ConfigError, LivecapError
 
 FAILED, USAGE, STOPPED = 1, 2, 130  # exit statuses, as shells know them
@@ -75,14 +83,11 @@ def file(  # noqa: PLR0913 - its flags
     from livecap.frontends.batch import BatchConfig, run_batch
     from livecap.frontends.inputs import expand
     from livecap.frontends.pump import ReadConfig
-    from livecap.languages import language_code
 
     _no_options(paths)
     if not paths:
         raise ConfigError("No file was named", remedy="Name files or folders, or - for a pipe.")
-    if decode.language is not None:
-        named = decode.language.strip().lower()
-        decode = replace(decode, language=None if named == "auto" else language_code(named))
+    decode = replace(decode, language=_language(decode.language))
     found = expand(paths)
     config = BatchConfig(
         model=_model(model),
@@ -94,6 +99,110 @@ def file(  # noqa: PLR0913 - its flags
         output=replace(output, format=_format(output, found)),
     )
     return run_batch(found, config)
+
+
+@app.command
+def mic(  # noqa: PLR0913 - its flags
+    *,
+    device: str | None = None,
+    loopback: bool = False,
+    source: Annotated[str | None, Parameter(name="--from", allow_leading_hyphen=True)] = None,
+    speed: float = 1.0,
+    raw: str | None = None,
+    model: str = "auto",
+    pull: bool = False,
+    language: str | None = None,
+    task: Task = "transcribe",
+    prompt: str = "",
+    hotwords: str = "",
+    live: Annotated[LiveOptions, Flat] = LiveOptions(),  # noqa: B008 - frozen
+    output: Annotated[OutputConfig, Flat] = OutputConfig(),  # noqa: B008 - frozen
+    no_partials: bool = False,
+    no_vad: bool = False,
+    vad: Annotated[VadConfig, Flat] = VadConfig(),  # noqa: B008 - frozen
+    compute: str = "auto",
+    precision: Precision = "auto",
+    threads: int = 0,
+    attention_window: int = 0,
+) -> int:
+    """Caption what is said now.
+
+    Parameters
+    ----------
+    device
+        The microphone: its number or a part of its name, as `livecap devices` shows them.
+    loopback
+        Caption what this computer plays instead.
+    source
+        Caption a recording as if it were being said now; - is standard input.
+    speed
+        Of a recording: times real time; 0: as fast as it can be captioned.
+    raw
+        What headerless PCM is, as in s16le:16000:1 (coding, rate, channels).
+    model
+        A name that `livecap models` lists, a hub id or a folder; auto: the best on this machine.
+    pull
+        Fetch the model first if it is not on this machine.
+    language
+        Code or English name; without it, or with auto, it is detected.
+    task
+        translate: write English whatever is spoken.
+    prompt
+        Text that the speech seems to go on from; sets names, spelling and style.
+    hotwords
+        Names and terms to expect.
+    no_partials
+        Show only what won't change any more.
+    no_vad
+        Hear everything, instead of only what voice activity detection calls speech.
+    compute
+        Where the model runs: auto, cpu, cuda or cuda:N.
+    precision
+        See `livecap file --help`.
+    threads
+        Of the CPU; 0: one a core.
+    attention_window
+        Seconds of audio that see each other in Qwen3-ASR's encoder: 2, 4 or 8; 0: as trained.
+    """
+    from livecap.frontends.mic import MicConfig, run_mic
+    from livecap.frontends.sources import source_of
+
+    opener = source_of(source, device=device, loopback=loopback, speed=speed, raw=raw)
+    config = MicConfig(
+        model=_model(model),
+        pull=pull,
+        decode=DecodeConfig(
+            language=_language(language), task=task, prompt=prompt, hotwords=hotwords
+        ),
+        vad=None if no_vad else vad,
+        live=live,
+        run=ModelConfig(
+            device=compute,
+            precision=precision,
+            threads=threads,
+            attention_window=attention_window,
+        ),
+        output=_known_formats(output),
+        partials=not no_partials,
+        can_wait=source is not None,
+    )
+    return run_mic(opener, config)
+
+
+@app.command
+def devices(*, list: bool = False, json_lines: bool = False) -> int:
+    """List the microphones, with their levels on a terminal until Ctrl-C.
+
+    Parameters
+    ----------
+    list
+        Only list them.
+    json_lines
+        One JSON object a device.
+    """
+    from livecap.frontends.devices import run_devices
+
+    return run_devices(plain=list, json_lines=json_lines)
 
 
 @app.command
@@ -142,6 +251,26 @@ def _model(name: str) -> str:
     return os.environ.get("LIVECAP_MODEL") or name if name == "auto" else name
 
 
+def _language(name: str | None) -> str | None:
+    """The code of a language that was named; None if it is to be detected."""
+    from livecap.languages import language_code
+
+    named = (name or "auto").strip().lower()
+    return None if named == "auto" else language_code(named)
+
+
+def _known_formats(output: OutputConfig) -> OutputConfig:
+    """The same, if all formats asked for are known."""
+    from livecap.sinks import FORMATS
+
+    for name in output.names if output.format else ():
+        if name not in FORMATS:
+            raise ConfigError(
+                f"There is no format {name!r}", remedy=f"Known are: {', '.join(FORMATS)}."
+            )
+    return output
+
+
 def _no_options(paths: Sequence[str]) -> None:
     """Refuse what looks like an option but is none: it would be taken for a file."""
     for path in paths:
@@ -154,7 +283,7 @@ def _no_options(paths: Sequence[str]) -> None:
 
 def _format(output: OutputConfig, paths: Sequence[str]) -> str:
     """The formats: those asked for, else what fits the output."""
-    from livecap.sinks import FORMATS, format_of
+    from livecap.sinks import format_of
 
     if output.json_lines and (output.format or output.output):
         raise ConfigError(
@@ -162,12 +291,7 @@ def _format(output: OutputConfig, paths: Sequence[str]) -> str:
             remedy="Leave out --format and --output; or write -f jsonl for files of such lines.",
         )
     if output.format:
-        for name in output.names:
-            if name not in FORMATS:
-                raise ConfigError(
-                    f"There is no format {name!r}", remedy=f"Known are: {', '.join(FORMATS)}."
-                )
-        return output.format
+        return _known_formats(output).format
     to_stdout = output.output == "-" or (output.output is None and list(paths) == ["-"])
     named = format_of(output.output) if output.output else None
     return named or ("txt" if to_stdout else "srt")

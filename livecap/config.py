@@ -132,6 +132,27 @@ class ModelConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class LiveOptions:
+    """When the words of live speech are said for good."""
+
+    policy: str = "auto"
+    """append-only, rollback, local-agreement or align-att; auto: what suits the model."""
+    update: float = 0.0
+    """Seconds of new speech from which it is heard again; 0: what suits the model."""
+    pause: int = 0
+    """Milliseconds of silence after which all that was heard is said for good; 0: what suits the
+    model."""
+    carry: int = 0
+    """Words of the text so far that the model goes on from when it begins a new stretch."""
+
+    def __post_init__(self) -> None:
+        update, pause, carry = self.update, self.pause, self.carry
+        _check(update == 0 or 0.2 <= update <= 30, "--update", update, "Use 0.2 to 30 seconds.")
+        _check(pause == 0 or 300 <= pause <= 10_000, "--pause", pause, "Use 300 to 10000.")
+        _check(0 <= carry <= 100, "--carry", carry, "Use 0 to 100 words.")
+
+
+@dataclass(frozen=True, slots=True)
 class OutputConfig:
     """What is written, and where."""
 

@@ -86,4 +86,18 @@ class Language:
     probability: float
 
 
-Event = Caption | Silence | Gap | Unrecognised | Language
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """The machine has fallen behind live speech, and updates get rarer; or it has caught up."""
+
+    start: int  # samples: how far the stream had come
+    lag: int  # samples of it that were not heard yet
+    behind: bool
+
+    @property
+    def end(self) -> int:
+        """It is a moment."""
+        return self.start
+
+
+Event = Caption | Silence | Gap | Unrecognised | Language | Pace

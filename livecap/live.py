@@ -118,6 +118,11 @@ class Live:
         return work.segment.start if work else epoch.origin + epoch.speech.start
 
     @property
+    def reached(self) -> int:
+        """Media time up to which audio has come."""
+        return self._epochs[-1].stop
+
+    @property
     def unheard(self) -> int:
         """Samples that came in and have been neither heard by the model nor judged to be silent."""
         waiting = sum(epoch.fed - epoch.speech.now for epoch in self._epochs)

@@ -19,9 +19,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from livecap.commit import LocalAgreement
 from livecap.config import DecodeConfig
 from livecap.errors import EngineFault, LivecapError
-from livecap.events import RATE, Event
+from livecap.events import RATE, Event, Pace
 from livecap.live import Live, LiveConfig
 from livecap.models.load import Loaded
 from livecap.recognizer import Recognizer
@@ -32,6 +33,7 @@ from livecap.work import Work
 Rows = NDArray[np.float32]  # [channel, sample]
 
 AT_ONCE = RATE // 5  # samples that are judged together: smaller pieces cost more than they tell
+BEHIND = 3  # updates that are overdue when a stream counts as being behind
 HASTE = 1.0  # seconds by which the end of a segment goes before other streams' updates
 
 
@@ -57,7 +59,8 @@ class LiveStream:
         self._error: LivecapError | None = None
         self.live = Live(config)
         self.source = SourceStream([self.live], service.silero if config.vad else None)
-        self.behind = 0  # samples that had come and not been heard, when that was last looked at
+        self.unheard = 0  # samples that had come and not been heard, when that was last looked at
+        self.is_behind = False  # too many of them: updates get rarer
         self.busy = 0.0  # seconds of waiting for hypotheses
 
     def send(self, start: int, pcm: Rows, reason: str = "the source has no audio here") -> None:
@@ -94,6 +97,20 @@ class LiveStream:
                 raise self._error
             return events
 
+    def pace(self) -> list[Event]:
+        """Whether the stream has fallen behind or caught up since the last call."""
+        lag, interval = self.live.unheard, self.live.config.interval
+        before = self.is_behind
+        self.is_behind = lag > (interval if before else BEHIND * interval)
+        told = Pace(self.live.reached, lag, self.is_behind)
+        return [told] if self.is_behind != before else []
+
+    def wait(self, timeout: float) -> None:
+        """Until something has happened in some stream, or so many seconds have passed."""
+        with self._service.wake:
+            if not self._events and not self._done:
+                self._service.news.wait(timeout)
+
     @property
     def is_done(self) -> bool:
         """Whether all audio has been captioned and all events have been taken."""
@@ -104,7 +121,7 @@ class LiveStream:
     def lag(self) -> float:
         """Seconds of audio that have come and are not heard yet."""
         with self._service.wake:
-            return (self.behind + self._inbox.samples) / RATE
+            return (self.unheard + self._inbox.samples) / RATE
 
 
 class Service:
@@ -120,7 +137,9 @@ class Service:
     ) -> None:
         self.loaded = loaded
         self.silero = silero
-        self.wake = threading.Condition()
+        lock = threading.RLock()
+        self.wake = threading.Condition(lock)  # there is something to do
+        self.news = threading.Condition(lock)  # something has been done
         self._clock = clock
         self._recognizer: Recognizer[LiveStream] = Recognizer(
             loaded.model, decode, most=loaded.batch, clock=clock
@@ -146,6 +165,17 @@ class Service:
         """How many are open."""
         with self.wake:
             return len(self._streams)
+
+    def warm_up(self) -> None:
+        """Hear a second of next to nothing: what is prepared on first use is ready then."""
+        noise = np.random.default_rng(0).normal(0, 1e-3, (1, RATE)).astype(np.float32)
+        config = LiveConfig(policy=LocalAgreement(), vad=None, language="en")
+        stream = self.open(config)
+        stream.send(0, noise)
+        stream.finish()
+        while not stream.is_done:
+            stream.take()
+            stream.wait(1.0)
 
     def close(self) -> None:
         """Drop what is still open, and end the thread."""
@@ -236,9 +266,11 @@ class Service:
         self._recognizer.submit(stream, replace(work, deadline=deadline))
 
     def _pass_on(self, stream: LiveStream, events: list[Event]) -> None:
+        events = [*events, *stream.pace()]
         with self.wake:
-            stream.behind = stream.live.unheard
+            stream.unheard = stream.live.unheard
             stream._events += events
+            self.news.notify_all()
         if events:
             stream._notify()
 
@@ -250,9 +282,10 @@ class Service:
             self._recognizer.forget(kept)
         with self.wake:
             stream._done = True
-            stream.behind = 0
+            stream.unheard = 0
             if stream in self._streams:
                 self._streams.remove(stream)
+            self.news.notify_all()
         stream._notify()
 
     def _fail(self, error: LivecapError) -> None:
@@ -263,6 +296,7 @@ class Service:
             streams, self._streams = self._streams, []
             for stream in streams:
                 stream._error, stream._done = error, True
+            self.news.notify_all()
         for stream in streams:
             stream._notify()
 

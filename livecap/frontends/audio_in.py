@@ -31,7 +31,9 @@ Heard = Chunk | Notice
 class AudioIn(Protocol):
     """A source that runs on its own and is asked what has come."""
 
-    name: str  # for messages
+    @property
+    def name(self) -> str:
+        """For messages."""
 
     def take(self, timeout: float) -> list[Heard] | None:
         """What has come since the last call, waiting up to `timeout` seconds for the first; None

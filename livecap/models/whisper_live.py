@@ -39,7 +39,7 @@ class Updates:
             if language is None:
                 language, chance = yield from self.detect(memory)
             attempt = yield from self._decode(memory, language, config, work, update)
-            passages = self._align(update, attempt, memory, language, work.segment.pcm)
+            passages = self._align(update, attempt, memory, language, config, work.segment.pcm)
         finally:
             self.decoder.forget(memory)
         words = split_words(self.fallback.tokenizer, _tokens(attempt), language)
@@ -87,7 +87,13 @@ class Updates:
         )
 
     def _align(
-        self, update: Update, attempt: Attempt, memory: Memory, language: str, pcm: Pcm
+        self,
+        update: Update,
+        attempt: Attempt,
+        memory: Memory,
+        language: str,
+        config: DecodeConfig,
+        pcm: Pcm,
     ) -> tuple[Passage, ...]:
         """The words after those that are said, with times."""
         tokens = _tokens(attempt)
@@ -98,7 +104,7 @@ class Updates:
             tokens,
             memory,
             fixed=update.fixed,
-            start=self.fallback.tokenizer.prompt(language, task="transcribe", timestamps=False),
+            start=self.fallback.tokenizer.prompt(language, task=config.task, timestamps=False),
             pcm=pcm,
             language=language,
             scores=replace(attempt.scores, tokens=tuple(tokens)),

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from unicodedata import category
 
 from livecap.cues.width import unspaced
-from livecap.events import Caption, Event, Gap, Language, Scores, Silence, Word
+from livecap.events import Caption, Event, Gap, Language, Pace, Scores, Silence, Word
 from livecap.sinks.times import milliseconds, seconds, span
 
 # White space in JSON, but the end of a line to some readers of JSON lines.
@@ -77,11 +77,14 @@ class JsonLines:
 
 
 def record(event: Event) -> dict[str, object]:
-    """An event as JSON data. `type` is one of caption, silence, gap, unrecognised, language."""
+    """An event as JSON data. `type` is the event's name."""
     if isinstance(event, Caption):
         return _caption(event)
     if isinstance(event, Language):
         return {"type": "language", "code": event.code, "probability": number(event.probability)}
+    if isinstance(event, Pace):
+        told = {"at": seconds(event.start), "lag": seconds(event.lag), "behind": event.behind}
+        return {"type": "pace", **told}
     found: dict[str, object] = {"start": seconds(event.start), "end": seconds(event.end)}
     if isinstance(event, Silence):
         return {"type": "silence", **found, "speaker": event.speaker}

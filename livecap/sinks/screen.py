@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from livecap.events import Caption, Event, Gap, Language, Silence, Unrecognised
+from livecap.events import Caption, Event, Gap, Language, Pace, Silence, Unrecognised
 from livecap.sinks.live_text import (
     Status,
     account,
@@ -84,7 +84,7 @@ class Screen:
                 self.notice(account(event))
             case Gap() | Unrecognised():
                 self._missing(event)
-            case Language():
+            case Language() | Pace():
                 pass
         self._frame()
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from livecap.cues import Cue, Layout, Shaper
-from livecap.events import Caption, Event, Gap, Language, Silence, Unrecognised
+from livecap.events import Caption, Event, Gap, Language, Pace, Silence, Unrecognised
 from livecap.sinks.times import clock
 
 MEASURED = "NOTE times from here on are measured\n\n"
@@ -76,7 +76,7 @@ def settled(shaper: Shaper, event: Event) -> list[Cue]:
             return shaper.feed(event)
         case Silence(speaker=None) | Gap() | Unrecognised(speaker=None):
             return shaper.pause(event.start, event.end)
-        case Silence() | Unrecognised() | Language():
+        case Silence() | Unrecognised() | Language() | Pace():
             return []  # one channel is silent; another may not be
 
 
