@@ -6,6 +6,7 @@ as a draft, so a text that stays costs one pass. Words after those published are
 
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 from livecap.config import DecodeConfig
@@ -42,7 +43,8 @@ class Updates:
             passages = self._align(update, attempt, memory, language, config, work.segment.pcm)
         finally:
             self.decoder.forget(memory)
-        words = split_words(self.fallback.tokenizer, _tokens(attempt), language)
+        pieces = split_words(self.fallback.tokenizer, _tokens(attempt), language)
+        heard = [ids for _, ids in pieces][: sum(len(one.words) for one in passages)]
         reason = _reason(attempt, update)
         return Hypothesis(
             work,
@@ -51,8 +53,8 @@ class Updates:
             chance,
             reason,
             unsure=_lost(passages, update) if reason else None,
-            tokens=tuple(_tokens(attempt)),
-            counts=tuple(len(ids) for _, ids in words),
+            tokens=tuple(chain.from_iterable(heard)),
+            counts=tuple(len(ids) for ids in heard),
         )
 
     def _decode(

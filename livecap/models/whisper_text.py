@@ -22,6 +22,7 @@ Pcm = NDArray[np.float32]
 LONGEST = 7 * 16_000 // 10  # samples: no median word takes longer than 0.7 s
 LOUD = 90  # percentile of a window's loudness that speech in it has
 QUIET = 0.15  # of that: below is a pause
+SQUEEZED = 2  # words; a single one may be short
 SENTENCE_END = ".。!！?？"
 
 
@@ -153,7 +154,10 @@ class Aligner:
         language: str,
         scores: Scores,
     ) -> Passage:
-        """As `passages`, for the tokens that follow those said, spoken by sample `fixed`."""
+        """As `passages`, for the tokens that follow those said, spoken by sample `fixed`.
+
+        Words at the end for which no audio is left are invented, and not among them.
+        """
         samples = len(pcm)
         everything = [*start, *said, *tokens, self.tokenizer.specials.eot]
         attention, logits = self.decoder.align(everything, memory, self.heads)
@@ -171,7 +175,15 @@ class Aligner:
             mean = float(np.mean(probabilities[at:stop])) if ids else 0.0
             words.append(Word(piece, bounds[at], bounds[stop], mean))
             at = stop
-        return _timed(words, scores, pcm)
+        return _timed(_heard(words), scores, pcm)
+
+
+def _heard(words: list[Word]) -> list[Word]:
+    """Aligned words without the last ones, if these take no time: at least SQUEEZED of them."""
+    count = len(words)
+    while count and words[count - 1].start == words[count - 1].end:
+        count -= 1
+    return words[:count] if 0 < count <= len(words) - SQUEEZED else words
 
 
 def _timed(words: list[Word], scores: Scores, pcm: Pcm) -> Passage:
