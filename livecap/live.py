@@ -47,7 +47,7 @@ class Live:
     def __init__(self, config: LiveConfig) -> None:
         self.config = config
         self._epochs: deque[Epoch] = deque([Epoch(config.vad, 0)])
-        self._open = Opened(0)
+        self.opened = Opened(0)
         self._ready: Work | None = None
         self._given: Work | None = None  # its hypothesis is awaited
         self._before: tuple[str, ...] = ()  # words that the next segment goes on from
@@ -82,11 +82,11 @@ class Live:
         assert work is self._given, "not what was asked for"
         assert update is not None
         self._given = None
-        is_news = self._open.take(hypothesis)
+        is_news = self.opened.take(hypothesis)
         if update.last:
             self._finish(work, hypothesis)
         elif is_news:
-            part = self._open.decide(self.config.policy, final=False)
+            part = self.opened.decide(self.config.policy, final=False)
             self._transcript.publish(work, part)
 
     # What goes out
@@ -126,7 +126,7 @@ class Live:
     def unheard(self) -> int:
         """Samples that came in and have been neither heard by the model nor judged to be silent."""
         waiting = sum(epoch.fed - epoch.speech.now for epoch in self._epochs)
-        work, heard = self._given or self._ready, self._open.heard
+        work, heard = self._given or self._ready, self.opened.heard
         if work and work.update and work.update.last:
             return waiting + self._epochs[0].speech.length + len(work.segment.pcm) - heard
         return waiting + max(self._epochs[0].speech.length - heard, 0)
@@ -200,25 +200,25 @@ class Live:
 
     def _is_heard(self, length: int) -> bool:
         """Whether there is nothing more to be heard in the open segment of that length."""
-        return self._open.whole and self._open.heard == length
+        return self.opened.whole and self.opened.heard == length
 
     def _settle(self, epoch: Epoch, length: int) -> None:
         """A pause: say all that was heard. The segment goes on, or ends if it is long enough."""
-        if length >= self.config.sentence and self._open.ends_sentence:
+        if length >= self.config.sentence and self.opened.ends_sentence:
             self._close(epoch, length)
-        elif self._open.words:
+        elif self.opened.words:
             segment = epoch.speech.view(length).moved(epoch.origin)
-            part = self._open.decide(self.config.policy, final=True)
+            part = self.opened.decide(self.config.policy, final=True)
             self._transcript.publish(self._work(segment, whole=True, last=False), part)
 
     def _due(self, epoch: Epoch, length: int) -> int:
         """Samples of the open segment to be heard now; 0 if that can wait."""
-        config, heard = self.config, self._open.heard
+        config, heard = self.config, self.opened.heard
         if epoch.speech.has_paused and epoch.speech.silence >= config.pause:
             return 0 if self._is_heard(length) else length
         if config.catch_up and epoch.chances:
             return 0
-        if length > config.most - SEARCH and not self._open.is_timed:
+        if length > config.most - SEARCH and not self.opened.is_timed:
             return 0  # what is said must not reach past the cut
         count = (length - heard - (0 if heard else config.lead)) // config.interval
         return heard + count * config.interval + (0 if heard else config.lead) if count > 0 else 0
@@ -226,7 +226,7 @@ class Live:
     def _cut(self, epoch: Epoch) -> int:
         """Where a segment ends that gets too long: its quietest moment, behind what is said."""
         most = self.config.most
-        low = min(max(most - SEARCH, most // 2, self._open.fixed), most - 1)
+        low = min(max(most - SEARCH, most // 2, self.opened.fixed), most - 1)
         return max(low + quietest(epoch.speech.view(most).pcm[low:]), 1)
 
     # Segments
@@ -237,10 +237,10 @@ class Live:
             epoch.speech.discard()
             return
         segment = epoch.speech.close(length).moved(epoch.origin)
-        if self._open.whole and self._open.heard == length:
+        if self.opened.whole and self.opened.heard == length:
             self._finish(self._work(segment, whole=True, last=True), None)
-        elif not self._open.heard and not is_audible(segment.pcm):
-            self._open = Opened(self._open.number)
+        elif not self.opened.heard and not is_audible(segment.pcm):
+            self.opened = Opened(self.opened.number)
         else:
             self._ask(segment, whole=True, last=True)
 
@@ -248,20 +248,20 @@ class Live:
         if not last and not is_audible(segment.pcm):
             return
         self._ready = self._work(segment, whole=whole, last=last)
-        self.heard += max(len(segment.pcm) - self._open.heard, 0)
+        self.heard += max(len(segment.pcm) - self.opened.heard, 0)
 
     def _work(self, segment: Segment, *, whole: bool, last: bool) -> Work:
         return Work(
-            self._open.number,
+            self.opened.number,
             segment,
-            self._transcript.language or (self._open.language if self._open.tokens else None),
+            self._transcript.language or (self.opened.language if self.opened.tokens else None),
             before="".join(self._before),
-            update=self._open.update(whole=whole, last=last),
+            update=self.opened.update(whole=whole, last=last),
         )
 
     def _finish(self, work: Work, hypothesis: Hypothesis | None) -> None:
         """The open segment is over: say the rest of it. Without a hypothesis, the last counts."""
-        opened = self._open
+        opened = self.opened
         part = opened.decide(self.config.policy, final=True)
         if hypothesis is None:
             self._release()
@@ -275,9 +275,9 @@ class Live:
         self._transcript.end(work.segment, opened.lost, opened.reason)
         carried = () if opened.reason else (*self._before, *text)
         self._before = carried[len(carried) - self.config.carry :] if self.config.carry else ()
-        self._open = Opened(opened.number + 1)
+        self.opened = Opened(opened.number + 1)
 
     def _release(self) -> None:
-        if self._open.kept is not None:
-            self._released.append(self._open.kept)
-            self._open.kept = None
+        if self.opened.kept is not None:
+            self._released.append(self.opened.kept)
+            self.opened.kept = None

@@ -1,0 +1,211 @@
+"""A recording through the live path, in real time or on a virtual clock -> what happened when.
+
+On the virtual clock computing takes as long as it really takes, and waiting nothing.
+"""
+
+import threading
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from livecap.audio import Reader
+from livecap.config import DecodeConfig, VadConfig
+from livecap.errors import LivecapError
+from livecap.events import RATE, Caption, Event, Word
+from livecap.frontends.bench_measures import Captions, Stretches, joined
+from livecap.frontends.file import FileRun, Progress
+from livecap.frontends.pump import Pump, ReadConfig
+from livecap.live import Live, LiveConfig
+from livecap.models.load import Loaded
+from livecap.recognizer import Recognizer
+from livecap.segments import Pcm
+from livecap.service import Service
+from livecap.stream import SourceStream
+from livecap.vad import Edge, Gate, Silero
+from livecap.work import Hypothesis, Work
+
+PIECE = RATE // 5  # samples that come together on the virtual clock
+PACED = RATE // 10  # and in real time
+STAGGER = 1.0  # seconds from the start of one session to that of the next
+AT_ONCE = 30 * RATE  # samples whose voice activity is judged together
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """What one session did. Moments are seconds since its audio began."""
+
+    events: tuple[tuple[float, Event], ...]
+    lags: tuple[float, ...]  # seconds of audio that had come and was not heard, again and again
+    busy: float  # seconds of computing; in real time, of waiting for hypotheses
+    works: int | None = None  # hypotheses; None where nobody counts them
+
+    @property
+    def captions(self) -> Captions:
+        """With their moments."""
+        return [(at, event) for at, event in self.events if isinstance(event, Caption)]
+
+    @property
+    def text(self) -> str:
+        """All that was said for good."""
+        return "".join(caption.text for _, caption in self.captions)
+
+
+def read(path: str) -> Pcm:
+    """A recording -> 16 kHz mono on its own timeline; what is missing is silence."""
+    with Reader(Path(path)) as reader:
+        blocks = list(reader)
+    pcm = np.zeros(blocks[-1].end if blocks else 0, np.float32)
+    for block in blocks:
+        pcm[block.start : block.end] = block.pcm[0]
+    return pcm
+
+
+def replay(
+    loaded: Loaded, silero: Silero, pcm: Pcm, config: LiveConfig, decode: DecodeConfig
+) -> Run:
+    """One session on the virtual clock.
+
+    What comes while the machine computes is fed before it goes on.
+    """
+    live = Live(config)
+    stream = SourceStream([live], silero if config.vad else None)
+    recognizer: Recognizer[int] = Recognizer(loaded.model, decode, most=1)
+    events: list[tuple[float, Event]] = []
+    lags: list[float] = []
+    now = busy = 0.0  # seconds
+    fed = works = 0
+    try:
+        while not stream.is_done:
+            begun = time.perf_counter()
+            come = fed
+            while come < len(pcm) and min(come + PIECE, len(pcm)) / RATE <= now:
+                come = min(come + PIECE, len(pcm))
+            if come > fed:
+                stream.feed(fed, pcm[None, fed:come])
+                fed = come
+            if fed == len(pcm):
+                stream.close()
+            lags.append(live.unheard / RATE)
+            found = stream.work()
+            taken = time.perf_counter() - begun
+            events += [(now + taken, event) for event in stream.events()]
+            if found:
+                works += 1
+                heard = stream.accept(0, _recognise(recognizer, live, found[1]))
+                taken = time.perf_counter() - begun
+                events += [(now + taken, event) for event in heard]
+            now, busy = now + taken, busy + taken
+            if not found and fed < len(pcm):
+                now = max(now, min(fed + PIECE, len(pcm)) / RATE)
+        events += [(now, event) for event in stream.finish()]
+    finally:
+        recognizer.abandon()
+        for kept in live.abandon():
+            recognizer.forget(kept)
+    return Run(tuple(events), tuple(lags), busy, works)
+
+
+def _recognise(recognizer: Recognizer[int], live: Live, work: Work) -> Hypothesis:
+    for kept in live.released():
+        recognizer.forget(kept)
+    recognizer.submit(0, replace(work, deadline=0.0))  # as somebody waits for it
+    while not (done := recognizer.step()):
+        pass
+    return replace(done[0][1], work=work)
+
+
+class _Listener:
+    """A session in real time."""
+
+    def __init__(self, service: Service, config: LiveConfig, begins: float) -> None:
+        self.begins = begins  # seconds on the clock
+        self.events: list[tuple[float, Event]] = []
+        self.lags: list[float] = []
+        self.failure: LivecapError | None = None
+        self.is_over = threading.Event()
+        self.stream = service.open(config, notify=self._note)
+
+    def _note(self) -> None:
+        """Something has happened. Called from the service's thread."""
+        now = time.monotonic() - self.begins
+        try:
+            while events := self.stream.take():
+                self.events += [(now, event) for event in events]
+        except LivecapError as error:
+            self.failure = error
+        if self.failure or self.stream.is_done:
+            self.is_over.set()
+
+    def send(self, pcm: Pcm, at: int) -> None:
+        self.lags.append(self.stream.lag)
+        self.stream.send(at, pcm[None, at : at + PACED])
+        if at + PACED >= len(pcm):
+            self.stream.finish()
+
+    def end(self) -> Run:
+        self.is_over.wait()
+        if self.failure:
+            raise self.failure
+        return Run(tuple(self.events), tuple(self.lags), self.stream.busy)
+
+
+def perform(
+    loaded: Loaded,
+    silero: Silero,
+    pcm: Pcm,
+    config: LiveConfig,
+    decode: DecodeConfig,
+    *,
+    sessions: int = 1,
+) -> list[Run]:
+    """Sessions in real time, each of the same recording; one starts after the other."""
+    service = Service(loaded, silero, decode)
+    try:
+        begins = time.monotonic()
+        listeners = [_Listener(service, config, begins + n * STAGGER) for n in range(sessions)]
+        schedule = sorted(
+            (one.begins + min(at + PACED, len(pcm)) / RATE, n, at)
+            for n, one in enumerate(listeners)
+            for at in range(0, len(pcm), PACED)
+        )
+        for due, n, at in schedule:  # once it has been spoken
+            time.sleep(max(due - time.monotonic(), 0.0))
+            listeners[n].send(pcm, at)
+        return [one.end() for one in listeners]
+    finally:
+        service.close()
+
+
+def offline(
+    loaded: Loaded, silero: Silero, path: str, decode: DecodeConfig, vad: VadConfig
+) -> list[Word]:
+    """What the same model makes of the whole file."""
+    run = FileRun(
+        loaded,
+        silero,
+        decode=decode,
+        vad=vad,
+        open_source=lambda name: Pump(name, ReadConfig()),
+    )
+    found: list[Word] = []
+    for item in run.run([path]):
+        if isinstance(item, Progress):
+            if item.failure:
+                raise item.failure
+        elif isinstance(item[1], Caption):
+            found += item[1].words
+    return found
+
+
+def stretches(silero: Silero, pcm: Pcm, vad: VadConfig, pause: int) -> Stretches:
+    """Where someone speaks, with pauses shorter than that."""
+    gate, state, edges = Gate(vad), silero.open(), list[Edge]()
+    for at in range(0, len(pcm), AT_ONCE):
+        ((chances, state),) = silero.listen([state], [torch.from_numpy(pcm[at : at + AT_ONCE])])
+        edges += gate.feed(chances.tolist())
+    edges += gate.close()
+    places = [edge.at for edge in edges]  # starts and stops in turn
+    return joined(list(zip(places[::2], places[1::2], strict=True)), pause)
