@@ -19,6 +19,13 @@ from livecap.config import (
     VadConfig,
 )
 from livecap.errors import ConfigError, LivecapError
+from livecap.frontends.typed import (
+    check_formats,
+    format_of,
+    language_of,
+    model_of,
+    refuse_options,
+)
 
 FAILED, USAGE, STOPPED = 1, 2, 130  # exit statuses, as shells know them
 
@@ -84,19 +91,19 @@ def file(  # noqa: PLR0913 - its flags
     from livecap.frontends.inputs import expand
     from livecap.frontends.pump import ReadConfig
 
-    _no_options(paths)
+    refuse_options(paths)
     if not paths:
         raise ConfigError("No file was named", remedy="Name files or folders, or - for a pipe.")
-    decode = replace(decode, language=_language(decode.language))
+    decode = replace(decode, language=language_of(decode.language))
     found = expand(paths)
     config = BatchConfig(
-        model=_model(model),
+        model=model_of(model),
         pull=pull,
         decode=decode,
         vad=None if no_vad else vad,
         run=run,
         read=ReadConfig(track, channels == "split", None if raw is None else RawFormat.parse(raw)),
-        output=replace(output, format=_format(output, found)),
+        output=replace(output, format=format_of(output, found)),
     )
     return run_batch(found, config)
 
@@ -169,10 +176,10 @@ def mic(  # noqa: PLR0913 - its flags
 
     opener = source_of(source, device=device, loopback=loopback, speed=speed, raw=raw)
     config = MicConfig(
-        model=_model(model),
+        model=model_of(model),
         pull=pull,
         decode=DecodeConfig(
-            language=_language(language), task=task, prompt=prompt, hotwords=hotwords
+            language=language_of(language), task=task, prompt=prompt, hotwords=hotwords
         ),
         vad=None if no_vad else vad,
         live=live,
@@ -182,7 +189,7 @@ def mic(  # noqa: PLR0913 - its flags
             threads=threads,
             attention_window=attention_window,
         ),
-        output=_known_formats(output),
+        output=check_formats(output),
         partials=not no_partials,
         can_wait=source is not None,
     )
@@ -243,58 +250,7 @@ def doctor(*, model: str = "auto") -> int:
     """
     from livecap.frontends.doctor import examine
 
-    return examine(_model(model))
-
-
-def _model(name: str) -> str:
-    """The model asked for; 'auto' leaves it to the environment first."""
-    return os.environ.get("LIVECAP_MODEL") or name if name == "auto" else name
-
-
-def _language(name: str | None) -> str | None:
-    """The code of a language that was named; None if it is to be detected."""
-    from livecap.languages import language_code
-
-    named = (name or "auto").strip().lower()
-    return None if named == "auto" else language_code(named)
-
-
-def _known_formats(output: OutputConfig) -> OutputConfig:
-    """The same, if all formats asked for are known."""
-    from livecap.sinks import FORMATS
-
-    for name in output.names if output.format else ():
-        if name not in FORMATS:
-            raise ConfigError(
-                f"There is no format {name!r}", remedy=f"Known are: {', '.join(FORMATS)}."
-            )
-    return output
-
-
-def _no_options(paths: Sequence[str]) -> None:
-    """Refuse what looks like an option but is none: it would be taken for a file."""
-    for path in paths:
-        if path.startswith("-") and path != "-" and not os.path.lexists(path):
-            raise ConfigError(
-                f"There is no option {path!r}",
-                remedy="`livecap file --help` lists them; for a file of that name, write ./ first.",
-            )
-
-
-def _format(output: OutputConfig, paths: Sequence[str]) -> str:
-    """The formats: those asked for, else what fits the output."""
-    from livecap.sinks import format_of
-
-    if output.json_lines and (output.format or output.output):
-        raise ConfigError(
-            "--json-lines writes to standard output, not to files",
-            remedy="Leave out --format and --output; or write -f jsonl for files of such lines.",
-        )
-    if output.format:
-        return _known_formats(output).format
-    to_stdout = output.output == "-" or (output.output is None and list(paths) == ["-"])
-    named = format_of(output.output) if output.output else None
-    return named or ("txt" if to_stdout else "srt")
+    return examine(model_of(model))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

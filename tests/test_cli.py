@@ -180,7 +180,7 @@ REFUSED = [
     (["file", "a.wav", "--channels", "quad"], "split"),
     (["models", "extra"], "--help"),
     (["pull"], "livecap models"),
-    (["caption"], "file, models"),
+    (["caption"], "file, mic"),
 ]
 
 

@@ -22,7 +22,7 @@ from livecap.models.forced_alignment import ALIGNED_LANGUAGES, LONGEST
 from livecap.models.protocol import Ask, Heard, Listen, LiveTraits, Pcm, Recognition
 from livecap.models.qwen3_answer import Attempt, budget, judge
 from livecap.models.qwen3_hearing import GrowingTower, hear
-from livecap.models.qwen3_live import Updates
+from livecap.models.qwen3_live import SHORTEST, Updates
 from livecap.models.qwen3_prompt import Prompt
 from livecap.models.qwen3_text import LANGUAGES, code_for
 from livecap.models.runaway import SPOKEN, Runaway
@@ -30,7 +30,6 @@ from livecap.words import UNSPACED, split_text
 from livecap.work import Hypothesis, Passage, Work
 from towers.mel import Mel
 
-SHORTEST = RATE // 2  # samples: a shorter clip is heard with silence after it
 UNTIMED = "Fetch its aligner, `livecap pull qwen3-forced-aligner-0.6b`, or leave --words out."
 UPDATE = 2 * RATE  # samples between two updates of live speech
 BLOCK = RATE * 192 // 100  # those of the causal tower: 192 mel frames

@@ -9,6 +9,8 @@ from collections.abc import Generator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from livecap.config import DecodeConfig
 from livecap.engine.qwen3_decoder import Qwen3Decoder
 from livecap.engine.request import Embedded, Request
@@ -23,6 +25,8 @@ from livecap.models.runaway import SPOKEN, Runaway
 from livecap.words import UNSPACED, split_words
 from livecap.work import Hypothesis, Passage, Update, Work
 from towers.mel import Mel
+
+SHORTEST = RATE // 2  # samples: a shorter clip is heard with silence after it
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +45,8 @@ class Updates:
         assert isinstance(before, Hearing)
         try:
             pcm = work.segment.pcm[before.samples :]
+            if update.whole:  # as a whole clip is heard
+                pcm = np.pad(pcm, (0, max(SHORTEST - len(work.segment.pcm), 0)))
             now: Hearing = yield Listen(pcm, work.deadline, before, update.whole)
             attempt = yield from self._decode(now, config, work, update)
         except GeneratorExit:  # nobody wants it any more

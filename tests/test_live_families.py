@@ -1,0 +1,314 @@
+"""Live updates of both families against the long way: nothing kept, nothing guessed, at once."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from qwen_models import save_causal, save_official, tiny_qwen
+from torch import Tensor
+
+from livecap.audio import Reader
+from livecap.checkpoints import resolve
+from livecap.commit import LocalAgreement
+from livecap.config import DecodeConfig, LiveOptions, ModelConfig, VadConfig
+from livecap.engine.request import Request
+from livecap.events import RATE, Caption, Event
+from livecap.frontends.file import FileRun, Progress
+from livecap.frontends.pump import Pump, ReadConfig
+from livecap.live import Live, LiveConfig
+from livecap.models.load import Loaded, load_model
+from livecap.models.protocol import Pcm, Recognition
+from livecap.policies import live_config
+from livecap.recognizer import Recognizer
+from livecap.segments import Piece, Segment
+from livecap.service import Service
+from livecap.stream import SourceStream
+from livecap.vad import load as load_silero
+from livecap.work import Hypothesis, Update, Work
+
+JFK = Path(__file__).parent / "audio" / "jfk.flac"
+FP32 = ModelConfig(precision="fp32")
+FAMILIES = ("whisper", "windowed", "causal")
+
+
+class Fluent:
+    """A random model made to speak: no token twice, and an end after three a second."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.model, name)
+
+    def recognise(self, work: Work, config: DecodeConfig) -> Recognition:
+        said = work.update.said if work.update else ()
+        length = 3 * len(work.segment.pcm) // RATE + 1
+
+        def rule(logits: Tensor, sampled: Sequence[int]) -> None:
+            before = [*said, *sampled]
+            logits[before] = -torch.inf
+            logits[list(self.model.ends)] = 0.0 if len(before) >= length else -torch.inf
+            if len(before) >= length:
+                logits[: min(self.model.ends)] = -torch.inf
+
+        recognition, answer = self.model.recognise(work, config), None
+        while True:
+            try:
+                ask = recognition.send(answer)
+            except StopIteration as end:
+                return end.value  # type: ignore[no-any-return]  # what the model returns
+            if isinstance(ask, Request):
+                ask = replace(ask, rules=(rule,), halt=None)
+            answer = yield ask
+
+
+@pytest.fixture(scope="module")
+def jfk() -> Pcm:
+    with Reader(JFK) as reader:
+        return np.concatenate([block.pcm[0] for block in reader])
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Loaded]:
+    """A family's model, in float32; of Qwen3-ASR, small and random."""
+    known: dict[str, Loaded] = {}
+
+    def load(family: str) -> Loaded:
+        if family not in known:
+            folder = tmp_path_factory.mktemp(family)
+            if family == "whisper":
+                checkpoint = resolve("tiny.en")
+            elif family == "windowed":
+                checkpoint = save_official(tiny_qwen(tied=False, window=2), folder)
+            else:
+                checkpoint = save_causal(tiny_qwen(tied=False), folder)
+            found = load_model(checkpoint, FP32)
+            spoken: Any = found.model if family == "whisper" else Fluent(found.model)
+            known[family] = replace(found, model=spoken)
+        return known[family]
+
+    return load
+
+
+def settings(loaded: Loaded, **changes: Any) -> LiveConfig:
+    """Those of the model, with updates as often as a test can wait for, and none left out."""
+    often = 2.0 if loaded.model.name == "tiny.en" else 1.0
+    config = live_config(loaded.model, LiveOptions(update=often), vad=VadConfig(), language="en")
+    return replace(config, catch_up=False, **changes)
+
+
+Change = Callable[[Work], Work]
+
+
+def play(loaded: Loaded, pcm: Pcm, config: LiveConfig, change: Change = lambda work: work) -> Any:
+    """A recording through one live stream -> its events, and the hypotheses on the way."""
+    live = Live(config)
+    stream = SourceStream([live], load_silero())
+    recognizer: Recognizer[int] = Recognizer(loaded.model, DecodeConfig(), most=1)
+    events: list[Event] = []
+    found: list[Hypothesis] = []
+
+    def work_off() -> None:
+        while given := stream.work():
+            recognizer.submit(0, change(given[1]))
+            while not (done := recognizer.step()):
+                pass
+            found.append(replace(done[0][1], work=given[1]))
+            events.extend(stream.accept(0, found[-1]))
+            for kept in live.released():
+                recognizer.forget(kept)
+        events.extend(stream.events())
+
+    for at in range(0, len(pcm), RATE // 2):
+        stream.feed(at, pcm[None, at : at + RATE // 2])
+        work_off()
+    stream.close()
+    work_off()
+    for kept in live.released():
+        recognizer.forget(kept)
+    pages = loaded.model.decoder.pages
+    assert pages.available == pages.count, "pages leaked"
+    return [*events, *stream.finish()], found
+
+
+def text_of(events: list[Event]) -> str:
+    return "".join(event.text for event in events if isinstance(event, Caption))
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_what_is_said_leads_and_never_changes(
+    family: str, loaded: Callable[[str], Loaded], jfk: Pcm
+) -> None:
+    events, found = play(loaded(family), jfk, settings(loaded(family)))
+    assert len(found) > 5
+    said: dict[int, tuple[int, ...]] = {}
+    for one in found:
+        assert one.work.update
+        before = said.get(one.work.number, ())
+        assert one.work.update.said[: len(before)] == before
+        said[one.work.number] = one.work.update.said
+    assert any(said.values()), "nothing was said before the end"
+    assert text_of(events).strip()
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_drafted_is_as_undrafted(family: str, loaded: Callable[[str], Loaded], jfk: Pcm) -> None:
+    def undrafted(work: Work) -> Work:
+        assert work.update
+        return replace(work, update=replace(work.update, draft=()))
+
+    config = settings(loaded(family))
+    events, found = play(loaded(family), jfk[: 7 * RATE], config)
+    assert any(one.work.update.draft for one in found)
+    again, plain = play(loaded(family), jfk[: 7 * RATE], config, undrafted)
+    assert [one.tokens for one in plain] == [one.tokens for one in found]
+    assert text_of(again) == text_of(events)
+
+
+@pytest.mark.parametrize("family", ["windowed", "causal"])
+def test_kept_is_as_rebuilt(family: str, loaded: Callable[[str], Loaded], jfk: Pcm) -> None:
+    """Encoder rows and keys of finished audio, or all of them anew at every update."""
+    model: Any = loaded(family).model
+
+    def forgetful(work: Work) -> Work:
+        assert work.update
+        if work.update.kept is None:
+            return work
+        kept: Any = work.update.kept
+        model.decoder.pages.release(kept.kept.table)
+        kept.kept.identity = ()
+        return work
+
+    config = settings(loaded(family))
+    events, found = play(loaded(family), jfk, config)
+    again, anew = play(loaded(family), jfk, config, forgetful)
+    assert [one.tokens for one in anew] == [one.tokens for one in found]
+    assert text_of(again) == text_of(events)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_one_update_is_as_a_file(family: str, loaded: Callable[[str], Loaded], jfk: Pcm) -> None:
+    """Live with unlimited time and file mode say the same of the same audio."""
+    model = loaded(family).model
+    for pcm in (jfk[: 4 * RATE], jfk[3 * RATE :], jfk[: RATE // 3]):
+        segment = Segment(pcm, (Piece(0, 0, len(pcm)),))
+        recognizer: Recognizer[str] = (
+            Recognizer(model, DecodeConfig(no_timestamps=True), most=2)
+            if family == "whisper"
+            else Recognizer(model, DecodeConfig(), most=2)
+        )
+        recognizer.submit("file", Work(0, segment, "en"))
+        recognizer.submit("live", Work(0, segment, "en", update=Update(whole=True, last=True)))
+        done: dict[str, Hypothesis] = {}
+        while len(done) < 2:
+            done |= dict(recognizer.step())
+        words = {
+            key: "".join(word.text for passage in one.passages for word in passage.words)
+            for key, one in done.items()
+        }
+        assert words["live"].strip() == words["file"].strip()
+
+
+def test_a_recording_without_updates_is_as_a_file(
+    loaded: Callable[[str], Loaded], jfk: Pcm
+) -> None:
+    """The same segmentation: one stretch of speech, said at its end."""
+    held = settings(loaded("whisper"), policy=LocalAgreement(1000), interval=1 << 40, pause=1 << 40)
+    events, _ = play(loaded("whisper"), jfk, replace(held, bridge=1 << 41))
+    run = FileRun(
+        loaded("whisper"),
+        load_silero(),
+        decode=DecodeConfig(no_timestamps=True),
+        vad=VadConfig(),
+        open_source=lambda name: Pump(name, ReadConfig()),
+    )
+    found = [item[1] for item in run.run([str(JFK)]) if not isinstance(item, Progress)]
+    assert text_of(events) == text_of(found)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_many_at_once_are_as_each_alone(
+    family: str, loaded: Callable[[str], Loaded], jfk: Pcm
+) -> None:
+    model, config = loaded(family), settings(loaded(family))
+    parts = [jfk[: 6 * RATE], jfk[2 * RATE : 7 * RATE], jfk[: 4 * RATE]]
+    alone = [text_of(play(model, pcm, config)[0]) for pcm in parts]
+    service = Service(replace(model, batch=4), load_silero(), DecodeConfig())
+    try:
+        streams = [service.open(config) for _ in parts]
+        for at in range(0, len(jfk), RATE // 4):
+            for stream, pcm in zip(streams, parts, strict=True):
+                if at < len(pcm):
+                    stream.send(at, pcm[None, at : at + RATE // 4])
+        for stream in streams:
+            stream.finish()
+        together = []
+        for stream in streams:
+            events: list[Event] = []
+            while not stream.is_done:
+                events += stream.take()
+                stream.wait(1.0)
+            together.append(text_of(events))
+    finally:
+        service.close()
+    assert together == alone
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("steps", [0, 1, 2, 5])
+def test_a_stream_that_is_dropped_frees_its_pages(
+    family: str, steps: int, loaded: Callable[[str], Loaded], jfk: Pcm
+) -> None:
+    model = loaded(family).model
+    live = Live(settings(loaded(family)))
+    stream = SourceStream([live], load_silero())
+    recognizer: Recognizer[int] = Recognizer(model, DecodeConfig(), most=2)
+    stream.feed(0, jfk[None])
+    for update in range(3):
+        found = stream.work()
+        assert found
+        recognizer.submit(0, found[1])
+        if update == 2:
+            break
+        while not (done := recognizer.step()):
+            pass
+        stream.accept(0, replace(done[0][1], work=found[1]))
+    for _ in range(steps):
+        recognizer.step()
+    recognizer.drop(0)
+    for kept in live.abandon():
+        recognizer.forget(kept)
+    assert model.decoder.pages.available == model.decoder.pages.count
+    memory = model.decoder.memory
+    assert memory is None or memory.available == memory.count
+    assert recognizer.is_idle
+    assert live.is_done
+
+
+@pytest.mark.parametrize("family", ["windowed", "causal"])
+def test_speech_that_goes_on_after_a_pause_is_heard_as_if_there_was_none(
+    family: str, loaded: Callable[[str], Loaded], jfk: Pcm
+) -> None:
+    """At a pause the encoder is told that the segment ends; if it doesn't, that is undone."""
+    model: Any = loaded(family).model
+    recognizer: Recognizer[int] = Recognizer(model, DecodeConfig(), most=1)
+
+    def hear(length: int, *, whole: bool, kept: object, last: bool = False) -> Hypothesis:
+        segment = Segment(jfk[:length], (Piece(0, 0, length),))
+        update = Update(whole=whole, last=last, kept=kept)
+        recognizer.submit(0, Work(0, segment, "en", update=update))
+        while not (done := recognizer.step()):
+            pass
+        return done[0][1]
+
+    first = hear(3 * RATE, whole=False, kept=None)
+    paused = hear(3 * RATE + 7000, whole=True, kept=first.kept)
+    resumed = hear(8 * RATE, whole=True, last=True, kept=paused.kept)
+    straight = hear(3 * RATE, whole=False, kept=None)
+    expected = hear(8 * RATE, whole=True, last=True, kept=straight.kept)
+    assert resumed.tokens == expected.tokens
+    assert model.decoder.pages.available == model.decoder.pages.count
