@@ -112,12 +112,14 @@ class SourceStream:
     def _release(self) -> list[Event]:
         for session in self.sessions:
             self._hold(session.events())
-        if len(self.sessions) == 1:
-            ready, self._held = self._held, []
-        else:
-            safe = min(session.settled for session in self.sessions)
-            ready = [held for held in self._held if held[0] < safe]
-            self._held = [held for held in self._held if held[0] >= safe]
+        safe = min(session.settled for session in self.sessions)
+        is_single = len(self.sessions) == 1  # its own events are in order; gaps are the source's
+        ready = [
+            (time, event)
+            for time, event in self._held
+            if time < safe or (is_single and not isinstance(event, Gap))
+        ]
+        self._held = [held for held in self._held if held not in ready]
         return [event for _, event in sorted(ready, key=lambda held: held[0])]
 
     def _hold(self, events: Iterable[Event]) -> None:

@@ -5,6 +5,7 @@ On the virtual clock computing takes as long as it really takes, and waiting not
 
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -120,8 +121,11 @@ def _recognise(recognizer: Recognizer[int], live: Live, work: Work) -> Hypothesi
 class _Listener:
     """A session in real time."""
 
-    def __init__(self, service: Service, config: LiveConfig, begins: float) -> None:
+    def __init__(
+        self, service: Service, config: LiveConfig, begins: float, clock: Callable[[], float]
+    ) -> None:
         self.begins = begins  # seconds on the clock
+        self._clock = clock
         self.events: list[tuple[float, Event]] = []
         self.lags: list[float] = []
         self.failure: LivecapError | None = None
@@ -130,7 +134,7 @@ class _Listener:
 
     def _note(self) -> None:
         """Something has happened. Called from the service's thread."""
-        now = time.monotonic() - self.begins
+        now = self._clock() - self.begins
         try:
             while events := self.stream.take():
                 self.events += [(now, event) for event in events]
@@ -160,19 +164,23 @@ def perform(
     decode: DecodeConfig,
     *,
     sessions: int = 1,
+    clock: Callable[[], float] = time.monotonic,
+    wait: Callable[[float], None] = time.sleep,
 ) -> list[Run]:
     """Sessions in real time, each of the same recording; one starts after the other."""
     service = Service(loaded, silero, decode)
     try:
-        begins = time.monotonic()
-        listeners = [_Listener(service, config, begins + n * STAGGER) for n in range(sessions)]
+        begins = clock()
+        listeners = [
+            _Listener(service, config, begins + n * STAGGER, clock) for n in range(sessions)
+        ]
         schedule = sorted(
             (one.begins + min(at + PACED, len(pcm)) / RATE, n, at)
             for n, one in enumerate(listeners)
             for at in range(0, len(pcm), PACED)
         )
         for due, n, at in schedule:  # once it has been spoken
-            time.sleep(max(due - time.monotonic(), 0.0))
+            wait(max(due - clock(), 0.0))
             listeners[n].send(pcm, at)
         return [one.end() for one in listeners]
     finally:

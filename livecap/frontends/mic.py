@@ -19,6 +19,7 @@ from livecap.cues import preset
 from livecap.errors import ConfigError, LivecapError, OutputError
 from livecap.events import RATE, Event
 from livecap.frontends.audio_in import AudioIn, Chunk, Heard
+from livecap.frontends.keys import unechoed
 from livecap.frontends.messages import report
 from livecap.frontends.tally import Tally
 from livecap.service import LiveStream, Service
@@ -160,7 +161,7 @@ class _Run:
 
     def caption(self) -> int:
         """Until the source ends or a signal comes; then what is left -> exit status."""
-        with _signals() as caught:
+        with _signals() as caught, unechoed():
             self.terminal.notice(f"listening to {self.source.name}; Ctrl-C ends")
             try:
                 self._listen(caught)
