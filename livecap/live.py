@@ -48,6 +48,9 @@ class Live:
         self.config = config
         self._epochs: deque[Epoch] = deque([Epoch(config.vad, 0)])
         self.opened = Opened(0)
+        tail = config.vad.vad_tail * RATE // 1000 if config.vad else 0
+        self._pause = max(config.pause, tail)  # what is kept after speech is heard with it
+        self._bridge = max(config.bridge, tail)
         self._ready: Work | None = None
         self._given: Work | None = None  # its hypothesis is awaited
         self._before: tuple[str, ...] = ()  # words that the next segment goes on from
@@ -189,9 +192,9 @@ class Live:
         length = speech.length
         if length >= self.config.most:
             self._close(epoch, self._cut(epoch))
-        elif speech.has_paused and speech.silence >= self.config.bridge:
+        elif speech.has_paused and speech.silence >= self._bridge:
             self._close(epoch, length)
-        elif speech.has_paused and speech.silence >= self.config.pause and self._is_heard(length):
+        elif speech.has_paused and speech.silence >= self._pause and self._is_heard(length):
             self._settle(epoch, length)
         else:
             target = self._due(epoch, length)
@@ -206,7 +209,7 @@ class Live:
         """A pause: say all that was heard. The segment goes on, or ends if it is long enough."""
         if length >= self.config.sentence and self.opened.ends_sentence:
             self._close(epoch, length)
-        elif self.opened.words:
+        elif not self.opened.is_told:
             segment = epoch.speech.view(length).moved(epoch.origin)
             part = self.opened.decide(self.config.policy, final=True)
             self._transcript.publish(self._work(segment, whole=True, last=False), part)
@@ -214,7 +217,7 @@ class Live:
     def _due(self, epoch: Epoch, length: int) -> int:
         """Samples of the open segment to be heard now; 0 if that can wait."""
         config, heard = self.config, self.opened.heard
-        if epoch.speech.has_paused and epoch.speech.silence >= config.pause:
+        if epoch.speech.has_paused and epoch.speech.silence >= self._pause:
             return 0 if self._is_heard(length) else length
         if config.catch_up and epoch.chances:
             return 0
@@ -262,19 +265,18 @@ class Live:
     def _finish(self, work: Work, hypothesis: Hypothesis | None) -> None:
         """The open segment is over: say the rest of it. Without a hypothesis, the last counts."""
         opened = self.opened
+        was_told = opened.is_told
         part = opened.decide(self.config.policy, final=True)
         if hypothesis is None:
             self._release()
         text = opened.said.published
-        if opened.hypothesis and (
-            len(work.segment.pcm) >= EVIDENCE or len(text) >= ENOUGH or self.config.language
-        ):
-            self._transcript.pin(opened.hypothesis)
-        if text or opened.said.updates > 1:
+        if opened.detected and (len(work.segment.pcm) >= EVIDENCE or len(text) >= ENOUGH):
+            self._transcript.pin(opened.detected)
+        if part.words or not was_told:
             self._transcript.publish(work, part, scores=opened.scores)
         self._transcript.end(work.segment, opened.lost, opened.reason)
         carried = () if opened.reason else (*self._before, *text)
-        self._before = carried[len(carried) - self.config.carry :] if self.config.carry else ()
+        self._before = carried[-self.config.carry :] if self.config.carry else ()
         self.opened = Opened(opened.number + 1)
 
     def _release(self) -> None:

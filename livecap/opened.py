@@ -29,18 +29,22 @@ class Opened:
     lost: int | None = None  # from that sample on
     language: str | None = None
     scores: Scores | None = None
-    hypothesis: Hypothesis | None = None  # the last one
+    detected: Hypothesis | None = None  # the last one whose language was detected
+    is_told: bool = True  # the last caption said that it was final, or there was none
     kept: object | None = None
 
     @property
     def fixed(self) -> int:
         """The sample by which all that is said for good had been spoken."""
-        return self.ends[-1] if self.ends else self.published
+        known = self.ends and len(self.ends) == len(self.said.published)
+        return self.ends[-1] if known else self.published
 
     @property
     def is_timed(self) -> bool:
-        """Whether its words have times."""
-        return bool(self.ends) or any(word.end is not None for word in self.words)
+        """Whether all of its words have times."""
+        said, tail = self.said.published, self.words
+        timed = len(self.ends) == len(said) and len(_ends(tail)) == len(tail)
+        return timed and bool(said or tail)
 
     @property
     def tail(self) -> str:
@@ -65,7 +69,8 @@ class Opened:
         self.heard = len(hypothesis.work.segment.pcm)
         self.kept = hypothesis.kept
         self.whole = update.whole
-        self.hypothesis = hypothesis
+        if hypothesis.language_probability is not None:
+            self.detected = hypothesis
         self.reason = hypothesis.reason
         if hypothesis.reason and not update.whole:
             return False
@@ -93,6 +98,7 @@ class Opened:
         if words:
             self.published = self.heard
             self.ends = (*self.ends, *_ends(words))
+        self.is_told = final or (self.is_told and not words and not decision.tail)
         return Part(words, decision.tail, before, self.heard, final, self.language)
 
     def _heard(self) -> Heard:

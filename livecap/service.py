@@ -43,8 +43,14 @@ class _Inbox:
 
     blocks: deque[tuple[int, Rows, str]] = field(default_factory=deque)
     samples: int = 0
+    is_urgent: bool = False
     is_closed: bool = False
     is_dropped: bool = False
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is enough to look at."""
+        return self.samples >= AT_ONCE or self.is_urgent or self.is_closed
 
 
 class LiveStream:
@@ -65,13 +71,15 @@ class LiveStream:
 
     def send(self, start: int, pcm: Rows, reason: str = "the source has no audio here") -> None:
         """Audio [1, sample] at 16 kHz from that media time (samples) on; what lies between it and
-        the end of the audio before is a gap, for that reason.
+        the end of the audio before is a gap, for that reason. No samples at all state a gap that
+        goes on: what was said before it is finished.
         """
         with self._service.wake:
             assert not self._inbox.is_closed, "audio after the end"
             self._inbox.blocks.append((start, pcm, reason))
             self._inbox.samples += pcm.shape[1]
-            if self._inbox.samples >= AT_ONCE:
+            self._inbox.is_urgent |= not pcm.shape[1]
+            if self._inbox.is_due:
                 self._service.wake.notify()
 
     def finish(self) -> None:
@@ -210,9 +218,7 @@ class Service:
             return not self._stopping
 
     def _is_due(self) -> bool:
-        return not self._recognizer.is_idle or any(
-            one._inbox.samples >= AT_ONCE or one._inbox.is_closed for one in self._streams
-        )
+        return not self._recognizer.is_idle or any(one._inbox.is_due for one in self._streams)
 
     def _round(self) -> None:
         """Take what came, hand out what is due, compute a step, pass on what came of it."""
@@ -234,12 +240,12 @@ class Service:
     def _take_in(self, stream: LiveStream) -> None:
         with self.wake:
             inbox = stream._inbox
-            blocks, samples = [*inbox.blocks], inbox.samples
+            blocks = [*inbox.blocks]
             is_closed, is_dropped = inbox.is_closed, inbox.is_dropped
-            if samples < AT_ONCE and not is_closed:
+            if not inbox.is_due:
                 return
             inbox.blocks.clear()
-            inbox.samples = 0
+            inbox.samples, inbox.is_urgent = 0, False
         if is_dropped:
             self._leave(stream)
             return

@@ -97,6 +97,43 @@ def music(seconds: float, seed: int = 0) -> Wave:
     return wave[: round(seconds * RATE)]
 
 
+def song(seconds: float, seed: int = 0) -> Wave:
+    """Held chords, a melody with vibrato over them, and drums: 120 beats a minute."""
+    chance = np.random.default_rng(seed)
+    beat, wave = 0.5, np.zeros(round((seconds + 3) * RATE))
+
+    def put(at: float, sound: Wave) -> None:
+        first = round(at * RATE)
+        wave[first : first + len(sound)] += sound
+
+    def note(hertz: float, length: float, gain: float, *, decay: float, vibrato: float) -> Wave:
+        time = np.arange(round(length * RATE)) / RATE
+        phase = 2 * np.pi * hertz * time + vibrato * np.sin(2 * np.pi * 5.5 * time)
+        edges = np.minimum(time / 0.03, 1) * np.minimum((length - time) / 0.05, 1)
+        parts = [np.sin(n * phase) / n**1.4 for n in range(1, 7)]
+        played: Wave = gain * edges * np.exp(-decay * time) * np.sum(parts, axis=0)
+        return played
+
+    time = np.arange(round(0.15 * RATE)) / RATE
+    for number in range(int(seconds / beat)):
+        now = number * beat
+        chord = ((0, 4, 7), (9, 12, 16), (5, 9, 12), (7, 11, 14))[number // 4 % 4]
+        if number % 4 == 0:
+            for step in chord:
+                put(now, note(130.8 * 2 ** (step / 12), 4 * beat, 0.4, decay=0.3, vibrato=0))
+        for half in (0, beat / 2):
+            if chance.random() < 0.8:
+                step = chord[chance.integers(3)] + chance.choice([0, 0, 2])
+                length = beat / 2 * float(chance.choice([1, 2]))
+                put(now + half, note(392 * 2 ** (step / 12), length, 0.7, decay=1, vibrato=0.3))
+            hat = np.diff(chance.standard_normal(801)) * np.exp(-80 * time[:800])
+            put(now + half, 0.3 * hat)
+        kick = 2 * np.sin(2 * np.pi * (50 * time - np.exp(-30 * time))) * np.exp(-20 * time)
+        snare = chance.standard_normal(len(time)) * np.exp(-25 * time)
+        put(now, kick if number % 2 == 0 else snare)
+    return wave[: round(seconds * RATE)]
+
+
 def far_away(signal: Signal, *, echo: float = 0.4, seed: int = 0) -> Signal:
     """Speech from the other end of a room whose echo takes so many seconds to fall by 60 dB."""
     time = np.arange(round(echo * RATE)) / RATE

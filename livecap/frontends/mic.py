@@ -5,7 +5,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +23,15 @@ from livecap.frontends.keys import unechoed
 from livecap.frontends.messages import report
 from livecap.frontends.tally import Tally
 from livecap.service import LiveStream, Service
-from livecap.sinks import Options, Source, Writer, format_of, open_writer, plan
+from livecap.sinks import (
+    Options,
+    Source,
+    Writer,
+    format_of,
+    is_complete,
+    open_writer,
+    plan,
+)
 from livecap.sinks.json_events import JsonEvents
 from livecap.sinks.terminal import Status, Terminal, open_terminal
 
@@ -51,17 +59,22 @@ class MicConfig:
 def run_mic(open_source: Callable[[], AudioIn], config: MicConfig) -> int:
     """Caption live audio -> exit status. Raises LivecapError for what can't begin at all."""
     targets = _targets(config.output)  # what can't work is said before the model is loaded
+    options = _options(config)
+    if not config.output.overwrite:
+        _refuse_complete(targets)
     terminal = _terminal(config)
     writers: list[Writer] = []
     service: Service | None = None
     run: _Run | None = None
     try:
-        for name, target in targets.items():
-            writers.append(_writer(name, target, config))
         service, stream = _load(config, terminal)
         source = open_source()  # only now: nothing that is said has to wait for a model
-        run = _Run(config, source, stream, terminal, writers)
         try:
+            for name, target in targets.items():
+                assert target is not None
+                overwrite = config.output.overwrite
+                writers.append(open_writer(name, target, options=options, overwrite=overwrite))
+            run = _Run(config, source, stream, terminal, writers)
             status = run.caption()
         finally:
             source.close()
@@ -94,16 +107,19 @@ def _targets(output: OutputConfig) -> dict[str, Path | None]:
     return found
 
 
-def _writer(name: str, target: Path | None, config: MicConfig) -> Writer:
+def _refuse_complete(targets: Mapping[str, Path | None]) -> None:
+    for target in targets.values():
+        if target and is_complete(target):
+            raise OutputError(f"{target} exists", remedy="Add --overwrite, or choose another name.")
+
+
+def _options(config: MicConfig) -> Options:
     output = config.output
     layout = preset(output.preset).with_limits(
         max_line_width=output.max_line_width, max_lines=output.max_lines
     )
-    options = Options(
-        layout=layout, words=True, language=config.decode.language, task=config.decode.task
-    )
-    assert target is not None
-    return open_writer(name, target, options=options, overwrite=output.overwrite)
+    language, task = config.decode.language, config.decode.task
+    return Options(layout=layout, words=True, language=language, task=task)
 
 
 def _close(writer: Writer, *, complete: bool) -> OutputError | None:
@@ -163,11 +179,7 @@ class _Run:
         """Until the source ends or a signal comes; then what is left -> exit status."""
         with _signals() as caught, unechoed():
             self.terminal.notice(f"listening to {self.source.name}; Ctrl-C ends")
-            try:
-                self._listen(caught)
-            except LivecapError as error:  # the source can't go on; what it gave is finished
-                self._failed = True
-                report(f"livecap: {error}")
+            self._listen(caught)
             self._finish()
         return SIGNALLED + caught[0] if caught else FAILED if self._failed else DONE
 
@@ -181,7 +193,7 @@ class _Run:
                 self.stream.wait(TICK)
                 heard: list[Heard] | None = []
             else:
-                heard = self.source.take(TICK)
+                heard = self._take()
             if heard is None:
                 return
             for item in heard:
@@ -190,6 +202,15 @@ class _Run:
                 else:
                     self.terminal.notice(item.text)
             self._pass_on("listening")
+
+    def _take(self) -> list[Heard] | None:
+        """What has come; if the source can't go on, what it gave is finished."""
+        try:
+            return self.source.take(TICK)
+        except LivecapError as error:
+            self._failed = True
+            report(f"livecap: {error}")
+            return None
 
     def _send(self, chunk: Chunk) -> None:
         if len(chunk.pcm):
@@ -214,8 +235,8 @@ class _Run:
         reached = self._captured + round((now - self._latest) * RATE)
         for event in self.stream.take():
             self.tally.add(event, reached)
+            self._write(event)  # first: what has been seen must be on disk
             self.terminal.event(event)
-            self._write(event)
         heard = self.stream.live.heard / RATE
         self.terminal.status(
             Status(

@@ -37,6 +37,7 @@ class Recorded:
         self._begun: float | None = None
         self._pieces: deque[Chunk] = deque()
         self._ended = False
+        self._is_stopped = False
 
     def take(self, timeout: float) -> list[Heard] | None:
         """See `AudioIn`."""
@@ -57,8 +58,14 @@ class Recorded:
 
     def stop(self) -> None:
         """Of a recording, what would be said later is left out; a pipe's is kept."""
+        if self._is_stopped:
+            return
+        self._is_stopped = True
         if self._speed:
             heard = self._due()
+            while not self._pieces and not self._ended and self._begun is not None:
+                self._read(wait=True)  # nobody took it in time, but it has been said
+                heard += self._due()
             self._pieces = deque(one for one in heard if isinstance(one, Chunk))
             self._speed = 0.0
         else:
