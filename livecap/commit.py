@@ -119,11 +119,13 @@ class AlignAtt:
     """Words heard well before the end of the audio; for Whisper's cross-attention."""
 
     margin: int = RATE // 2  # samples: 25 encoder rows
+    hold_back: int = 1  # words at the end, which may go on
 
     def decide(self, said: Said, heard: Heard, *, final: bool) -> Decision:
         """See `CommitPolicy`. Needs `heard.ends`."""
         assert len(heard.ends) == len(heard.words), "words must be aligned"
-        return _settle(said, heard, _whole(heard, self.margin), final=final)
+        count = min(_whole(heard, self.margin), len(heard.words) - self.hold_back)
+        return _settle(said, heard, count, final=final)
 
 
 def _settle(said: Said, heard: Heard, count: int, *, final: bool, kept: int = 1) -> Decision:

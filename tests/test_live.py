@@ -628,7 +628,7 @@ def test_no_segment_is_too_long_at_the_end(beyond: int) -> None:
 # -- odd options --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("tail", [300, 600, 1_000, 5_000])
+@pytest.mark.parametrize("tail", [300, 600, 1_000, 3_000])
 def test_what_follows_speech_is_heard_at_one_go(tail: int) -> None:
     """Milliseconds kept after speech: also more than a pause, or than the silence that ends it."""
     script = [Said(0, 500 * ms, 120 * ms), Said(1, 500 * ms, 9 * RATE)]

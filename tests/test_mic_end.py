@@ -90,14 +90,13 @@ def test_the_last_word_is_said_where_audio_ends_on_it(way: str, tmp_path: Path) 
 # -- signals ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("stop", STOPS, ids=lambda stop: stop.name)
-def test_a_signal_in_the_middle(stop: signal.Signals, tmp_path: Path) -> None:
+def test_ctrl_c_in_the_middle(tmp_path: Path) -> None:
     """What had been said by then is text, and nothing that was to be said later."""
     with Process(tmp_path, "mic", "--from", JFK, "--speed", "3", *FILES) as run:
         first = run.read_line()
-        run.process.send_signal(stop)
+        run.process.send_signal(signal.SIGINT)
         out = first + run.stdout.read().decode("utf-8")
-        assert run.process.wait(30) == STOPS[stop]
+        assert run.process.wait(30) == 130
     assert_complete(tmp_path, out, run.said)
     assert plain(out).endswith("americans") or " americans " in plain(out)
     known = events(tmp_path)
@@ -147,14 +146,14 @@ def test_a_second_ctrl_c_leaves_at_once(tmp_path: Path) -> None:
 
 
 def test_a_kill_leaves_what_was_said_on_disk(tmp_path: Path) -> None:
-    """Of the last line see `test_what_is_shown_is_on_disk` in test_mic.py."""
+    """All of it: see `test_what_is_shown_is_on_disk` in test_mic.py."""
     with Process(tmp_path, "mic", "--from", JFK, "--speed", "6", *FILES) as run:
         lines = [run.read_line(), run.read_line()]
         run.process.send_signal(signal.SIGKILL)
         assert run.process.wait(30) == -signal.SIGKILL
     said = texts(tmp_path)  # which all parse
-    assert said["txt"] == said["jsonl"]
-    assert said["txt"].startswith(squeezed(lines[0]))
+    for name in ("txt", "jsonl"):
+        assert said[name].startswith(squeezed("".join(lines)))
     assert marked(tmp_path) == sorted(f"out.{name}.partial" for name in FORMATS)
 
 

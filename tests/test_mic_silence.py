@@ -27,18 +27,18 @@ PROMPTS = MappingProxyType({"": "", "prompt": "Thank you. So, Anna and Ben, as I
 SOUNDS: MappingProxyType[str, Callable[[], Signal]] = MappingProxyType(
     {
         "zeros": lambda: quiet(MINUTE),
-        "white noise -60": lambda: at_level(shaped(MINUTE, seed=1), -60),
-        "fan -40": lambda: at_level(fan(MINUTE, 2) + 0.5 * hum(MINUTE), -40),
+        "white noise -60": cache(lambda: at_level(shaped(MINUTE, seed=1), -60)),
+        "fan -40": cache(lambda: at_level(fan(MINUTE, 2) + 0.5 * hum(MINUTE), -40)),
     }
 )
 MUSIC: MappingProxyType[str, Callable[[float], Signal]] = MappingProxyType(
     {
-        "song": lambda seconds: at_level(song(seconds), -20),
-        "chords": lambda seconds: at_level(music(seconds), -20),
+        "song": cache(lambda seconds: at_level(song(seconds), -20)),
+        "chords": cache(lambda seconds: at_level(music(seconds), -20)),
     }
 )
-UNGATED = 20.0  # seconds of music that the model is made to hear
-MOST_WORDS = 40  # a minute, made of music that the model has to hear; 26 have been seen
+UNGATED = 10.0  # seconds of music that the model is made to hear
+MOST_WORDS = 60  # a minute, made of music that the model has to hear; LAST have been seen
 
 
 @pytest.fixture(scope="module")
@@ -144,10 +144,9 @@ DEAF = pytest.mark.xfail(
 )
 
 
-@pytest.mark.parametrize("prompt", PROMPTS)
 @pytest.mark.parametrize("sound", [pytest.param(sound, marks=DEAF) for sound in MUSIC])
-def test_music_and_one_word(sound: str, prompt: str, loaded: Loaded, alone: set[str]) -> None:
-    said = live(loaded, np.concatenate([MUSIC[sound](MINUTE), between(1, word(), 1)]), prompt)
+def test_music_and_one_word(sound: str, loaded: Loaded, alone: set[str]) -> None:
+    said = live(loaded, np.concatenate([MUSIC[sound](MINUTE), between(1, word(), 1)]))
     assert text(said) in alone
 
 
@@ -163,8 +162,10 @@ LED = pytest.mark.xfail(
 )
 
 
-@pytest.mark.parametrize("lead", [0.0, 1.0, 3.0])
-@pytest.mark.parametrize("prompt", ["", pytest.param("prompt", marks=LED)])
+@pytest.mark.parametrize(
+    ("prompt", "lead"),
+    [("", 1.0), *(pytest.param("prompt", lead, marks=LED) for lead in (0.0, 1.0))],
+)
 def test_a_prompt_repeats_nothing(lead: float, prompt: str, loaded: Loaded) -> None:
     """'And so my fellow Americans', once."""
     said = text(live(loaded, between(lead, speech()[: 3 * RATE], 1), prompt))
