@@ -9,18 +9,10 @@ from typing import Annotated, Literal
 from cyclopts import App, CycloptsError, Parameter
 
 from livecap import __version__
-from livecap.config import (
-    DecodeConfig,
-    LiveOptions,
-    ModelConfig,
-    OutputConfig,
-    Precision,
-    Task,
-    VadConfig,
-)
+from livecap.cli_live import Flat, bench, devices, mic
+from livecap.config import DecodeConfig, ModelConfig, OutputConfig, VadConfig
 from livecap.errors import ConfigError, LivecapError
 from livecap.frontends.typed import (
-    check_formats,
     format_of,
     language_of,
     model_of,
@@ -49,8 +41,6 @@ app = App(
     version=__version__,
     default_parameter=Parameter(negative=""),
 )
-
-Flat = Parameter(name="*")
 
 
 @app.command
@@ -108,108 +98,9 @@ def file(  # noqa: PLR0913 - its flags
     return run_batch(found, config)
 
 
-@app.command
-def mic(  # noqa: PLR0913 - its flags
-    *,
-    device: str | None = None,
-    loopback: bool = False,
-    source: Annotated[str | None, Parameter(name="--from", allow_leading_hyphen=True)] = None,
-    speed: float = 1.0,
-    raw: str | None = None,
-    model: str = "auto",
-    pull: bool = False,
-    language: str | None = None,
-    task: Task = "transcribe",
-    prompt: str = "",
-    hotwords: str = "",
-    live: Annotated[LiveOptions, Flat] = LiveOptions(),  # noqa: B008 - frozen
-    output: Annotated[OutputConfig, Flat] = OutputConfig(),  # noqa: B008 - frozen
-    no_partials: bool = False,
-    no_vad: bool = False,
-    vad: Annotated[VadConfig, Flat] = VadConfig(),  # noqa: B008 - frozen
-    compute: str = "auto",
-    precision: Precision = "auto",
-    threads: int = 0,
-    attention_window: int = 0,
-) -> int:
-    """Caption what is said now.
-
-    Parameters
-    ----------
-    device
-        The microphone: its number or a part of its name, as `livecap devices` shows them.
-    loopback
-        Caption what this computer plays instead.
-    source
-        Caption a recording as if it were being said now; - is standard input.
-    speed
-        Of a recording: times real time; 0: as fast as it can be captioned.
-    raw
-        What headerless PCM is, as in s16le:16000:1 (coding, rate, channels).
-    model
-        A name that `livecap models` lists, a hub id or a folder; auto: the best on this machine.
-    pull
-        Fetch the model first if it is not on this machine.
-    language
-        Code or English name; without it, or with auto, it is detected.
-    task
-        translate: write English whatever is spoken.
-    prompt
-        Text that the speech seems to go on from; sets names, spelling and style.
-    hotwords
-        Names and terms to expect.
-    no_partials
-        Show only what won't change any more.
-    no_vad
-        Hear everything, instead of only what voice activity detection calls speech.
-    compute
-        Where the model runs: auto, cpu, cuda or cuda:N.
-    precision
-        See `livecap file --help`.
-    threads
-        Of the CPU; 0: one a core.
-    attention_window
-        Seconds of audio that see each other in Qwen3-ASR's encoder: 2, 4 or 8; 0: as trained.
-    """
-    from livecap.frontends.mic import MicConfig, run_mic
-    from livecap.frontends.sources import source_of
-
-    opener = source_of(source, device=device, loopback=loopback, speed=speed, raw=raw)
-    config = MicConfig(
-        model=model_of(model),
-        pull=pull,
-        decode=DecodeConfig(
-            language=language_of(language), task=task, prompt=prompt, hotwords=hotwords
-        ),
-        vad=None if no_vad else vad,
-        live=live,
-        run=ModelConfig(
-            device=compute,
-            precision=precision,
-            threads=threads,
-            attention_window=attention_window,
-        ),
-        output=check_formats(output),
-        partials=not no_partials,
-        can_wait=source is not None,
-    )
-    return run_mic(opener, config)
-
-
-@app.command
-def devices(*, list: bool = False, json_lines: bool = False) -> int:
-    """List the microphones, with their levels on a terminal until Ctrl-C.
-
-    Parameters
-    ----------
-    list
-        Only list them.
-    json_lines
-        One JSON object a device.
-    """
-    from livecap.frontends.devices import run_devices
-
-    return run_devices(plain=list, json_lines=json_lines)
+app.command(mic)
+app.command(bench)
+app.command(devices)
 
 
 @app.command

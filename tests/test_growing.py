@@ -86,7 +86,7 @@ def assert_same(growing: Growing, model: Model) -> None:
 
 
 @pytest.mark.parametrize("vad", VADS, ids=["usual", "bare", "wide", "hasty"])
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     lengths=runs,
     beyond=st.integers(0, FRAME - 1),

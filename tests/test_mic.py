@@ -97,12 +97,7 @@ REFUSED: dict[str, Flags] = {
 }
 
 
-PRESET = pytest.mark.xfail(strict=True, reason="a preset is looked up once the model is loaded")
-
-
-@pytest.mark.parametrize(
-    "words", [pytest.param(one, marks=PRESET) if "--preset" in one else one for one in REFUSED]
-)
+@pytest.mark.parametrize("words", REFUSED)
 def test_flags_that_are_refused(words: str, run: Command, tmp_path: Path) -> None:
     case = REFUSED[words]
     (tmp_path / "talk.wav").write_bytes(wav(fox()))

@@ -37,7 +37,7 @@ MUSIC: MappingProxyType[str, Callable[[float], Signal]] = MappingProxyType(
         "chords": cache(lambda seconds: at_level(music(seconds), -20)),
     }
 )
-UNGATED = 10.0  # seconds of music that the model is made to hear
+UNGATED = 15.0  # seconds of music that the model is made to hear
 MOST_WORDS = 60  # a minute, made of music that the model has to hear; LAST have been seen
 
 

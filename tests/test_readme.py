@@ -100,6 +100,7 @@ def test_an_example_runs(line: str, livecap: Command, tmp_path: Path) -> None:
 
 def test_every_option_it_names_exists(livecap: Command) -> None:
     known = livecap("file", "--help").out + livecap("mic", "--help").out
+    known += livecap("bench", "--help").out
     for option in set(re.findall(r"`(--[a-z-]+)[ `]", README)) | {
         word.split("=")[0]
         for line in EXAMPLES

@@ -150,11 +150,13 @@ class Reader:
         held, start, ended = b"", 0, False
         while not ended:
             size = max(enough - len(held), 4096)
-            data = self._data.read(size if left is None else min(size, left))
+            wanted = size if left is None else min(size, left)
+            data = self._data.read(wanted)
+            paused = len(data) < wanted  # a pipe has no more for now: nothing is held back
             left = left if left is None else left - len(data)
             held, ended = held + data, not data
             whole = len(held) - len(held) % form.width
-            if whole and (ended or len(held) >= enough):
+            if whole and (ended or paused or len(held) >= enough):
                 yield Piece(form.decode(held[:whole]), form.rate, head.names, None if start else 0)
                 held, start = held[whole:], 1
         if not start:

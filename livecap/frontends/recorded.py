@@ -11,6 +11,7 @@ from livecap.frontends.audio_in import Chunk, Heard
 from livecap.frontends.pump import Pump
 
 PIECE = RATE // 10  # samples handed over together
+AT_ONCE = 16  # blocks of a pipe taken together
 EVERYTHING = 1 << 30  # blocks
 
 
@@ -78,7 +79,7 @@ class Recorded:
         self._pump.close()
 
     def _read(self, *, wait: bool) -> None:
-        blocks = self._pump.take(1, wait=wait)
+        blocks = self._pump.take(1 if self._speed else AT_ONCE, wait=wait)
         self._ended = blocks is None
         for block in blocks or []:
             self._cut(block)
