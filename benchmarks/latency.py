@@ -3,7 +3,7 @@
 The recordings of FOLDER, joined, are played in real time to livecap and, with --wlk, to
 WhisperLiveKit, one process after the other: `wlk_peer.py` says what PYTHON's environment holds, and
 `wlk_model.py` makes DIR. With `--sessions N`, livecap captions so many at once in one process
-instead. With `--seconds N`, a trial, only the first recordings are played and nothing is written.
+instead. With `--seconds N` only the first recordings are played, as many as that takes.
 
 All are scored alike. A word counts if livecap, offline and with timed words, finds it where the
 reference has it; its end by that alignment is when it has been spoken. A committed word that is
@@ -266,9 +266,6 @@ def main() -> None:
                 ]
             ),
         )
-    if options.seconds:
-        print(head + body)
-        return
     write_table(section, head + body)
     keep("latency", [{"system": name, **run} for name, some in runs.items() for run in some])
 

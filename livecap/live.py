@@ -16,9 +16,11 @@ from livecap.events import RATE, Event
 from livecap.opened import Opened
 from livecap.segments import Pcm, Segment, is_audible, quietest
 from livecap.transcript import Transcript
+from livecap.vad import FRAME
 from livecap.work import Hypothesis, Work
 
 SEARCH = 3 * RATE  # samples before a hard limit in which the quietest moment is looked for
+LATE = 10 * RATE  # samples that have come and wait, from which pauses are passed over, too
 EVIDENCE = 3 * RATE  # samples of speech that tell its language
 ENOUGH = 5  # words that tell it, too
 
@@ -178,7 +180,8 @@ class Live:
             elif epoch.is_closed and not epoch.is_judged:
                 epoch.end()
             elif epoch.is_judged and epoch.speech.is_open:
-                self._close(epoch, epoch.speech.length)
+                length = epoch.speech.length
+                self._close(epoch, self._cut(epoch) if length > self.config.most else length)
             elif epoch.is_judged and len(self._epochs) > 1:
                 self._epochs.popleft()
             else:
@@ -217,11 +220,14 @@ class Live:
     def _due(self, epoch: Epoch, length: int) -> int:
         """Samples of the open segment to be heard now; 0 if that can wait."""
         config, heard = self.config, self.opened.heard
+        waiting = len(epoch.chances) * FRAME if config.catch_up else 0
+        if waiting >= LATE:
+            return 0  # so much more has come: better to hear that, too
         if epoch.speech.has_paused and epoch.speech.silence >= self._pause:
             return 0 if self._is_heard(length) else length
-        if config.catch_up and epoch.chances:
+        if waiting:
             return 0
-        if length > config.most - SEARCH and not self.opened.is_timed:
+        if heard and length > config.most - SEARCH and not self.opened.is_timed:
             return 0  # what is said must not reach past the cut
         count = (length - heard - (0 if heard else config.lead)) // config.interval
         return heard + count * config.interval + (0 if heard else config.lead) if count > 0 else 0

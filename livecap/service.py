@@ -64,7 +64,8 @@ class LiveStream:
         self._done = False
         self._error: LivecapError | None = None
         self.live = Live(config)
-        self.source = SourceStream([self.live], service.silero if config.vad else None)
+        silero = service.silero if config.vad else None
+        self.source = SourceStream([self.live], silero, renews=True)
         self.unheard = 0  # samples that had come and not been heard, when that was last looked at
         self.is_behind = False  # too many of them: updates get rarer
         self.busy = 0.0  # seconds of waiting for hypotheses
@@ -75,6 +76,8 @@ class LiveStream:
         goes on: what was said before it is finished.
         """
         with self._service.wake:
+            if self._done:
+                return  # it was dropped, or its service has ended: nobody would take it
             assert not self._inbox.is_closed, "audio after the end"
             self._inbox.blocks.append((start, pcm, reason))
             self._inbox.samples += pcm.shape[1]
@@ -103,7 +106,9 @@ class LiveStream:
             events, self._events = self._events, []
             if self._error and not events:
                 raise self._error
-            return events
+        if self._error:
+            self._notify()  # there is more to be told
+        return events
 
     def pace(self) -> list[Event]:
         """Whether the stream has fallen behind or caught up since the last call."""
@@ -165,6 +170,8 @@ class Service:
         with self.wake:
             if self._failure:
                 raise self._failure
+            if self._stopping:
+                raise EngineFault("The service has been closed", remedy="Open a new one")
             self._streams.append(stream)
         return stream
 
@@ -244,6 +251,7 @@ class Service:
             is_closed, is_dropped = inbox.is_closed, inbox.is_dropped
             if not inbox.is_due:
                 return
+            stream.unheard += inbox.samples
             inbox.blocks.clear()
             inbox.samples, inbox.is_urgent = 0, False
         if is_dropped:
@@ -288,7 +296,8 @@ class Service:
             self._recognizer.forget(kept)
         with self.wake:
             stream._done = True
-            stream.unheard = 0
+            stream.unheard = stream._inbox.samples = 0
+            stream._inbox.blocks.clear()
             if stream in self._streams:
                 self._streams.remove(stream)
             self.news.notify_all()

@@ -17,15 +17,22 @@ from livecap.work import Hypothesis, Work
 
 Rows = NDArray[np.float32]  # [channel, sample]
 
+RENEWAL = 10 * RATE  # samples without speech after which voice activity detection begins anew
+VOICED = 0.3  # probability from which there may be speech
 FILLED = RATE  # samples: a shorter gap is heard as silence, a longer one ends the segment
 
 
 class SourceStream:
     """One source with one session a channel."""
 
-    def __init__(self, sessions: Sequence[Stream], silero: Silero | None) -> None:
+    def __init__(
+        self, sessions: Sequence[Stream], silero: Silero | None, *, renews: bool = False
+    ) -> None:
+        """`renews`: voice activity detection begins anew in long stretches without speech."""
         self.sessions = sessions  # one a channel
         self._silero = silero
+        self._renews = renews
+        self._quiet = [0] * len(sessions)  # samples without speech
         self._states = self._fresh()
         self._end = 0  # media time up to which audio has been fed
         self._held: list[tuple[int, Event]] = []  # events of channels that are ahead, with time
@@ -68,8 +75,20 @@ class SourceStream:
             return
         results = self._silero.listen(self._states, [torch.from_numpy(row) for row in rows])
         self._states = [state for _, state in results]
-        for session, row, (chances, _) in zip(self.sessions, rows, results, strict=True):
-            session.feed(row, chances.tolist())
+        for n, (session, row, (found, _)) in enumerate(
+            zip(self.sessions, rows, results, strict=True)
+        ):
+            chances = found.tolist()
+            session.feed(row, chances)
+            if self._renews:
+                self._renew(n, len(row), is_quiet=all(chance < VOICED for chance in chances))
+
+    def _renew(self, channel: int, samples: int, *, is_quiet: bool) -> None:
+        """After music, Silero is deaf to a word: what it remembers must not outlast its use."""
+        self._quiet[channel] = self._quiet[channel] + samples if is_quiet else 0
+        if self._quiet[channel] >= RENEWAL:
+            self._quiet[channel] = 0
+            self._states[channel] = self._states[channel].renewed()
 
     def close(self) -> None:
         """No more audio comes."""

@@ -36,6 +36,12 @@ class VadState:
     hidden: Tensor  # [HIDDEN]
     cell: Tensor  # [HIDDEN]
 
+    def renewed(self) -> "VadState":
+        """The same audio under way, and nothing remembered of what came before it."""
+        return VadState(
+            self.context, self.rest, torch.zeros_like(self.hidden), torch.zeros_like(self.cell)
+        )
+
 
 class Silero:
     """The network. `open` makes a stream's state, `listen` moves streams on."""

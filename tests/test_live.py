@@ -426,12 +426,13 @@ def test_a_backlog_changes_no_word(policy: CommitPolicy, stream: Stream) -> None
 
 
 def test_updates_of_audio_that_is_overtaken_are_left_out() -> None:
-    """Of two minutes that come at once, nothing is heard twice but at pauses."""
+    """Of two minutes that come at once, nothing is heard twice but the newest."""
     pcm = speak(endless(240))
     calm = played([(pcm, -1)], CONFIG)
     run = played([(pcm, -1)], replace(CONFIG, catch_up=True), sizes=(len(pcm),))
     assert run.words == calm.words
-    assert all(work.update and work.update.last for work in run.reader.works)
+    updates = [work for work in run.reader.works if work.update and not work.update.last]
+    assert len(updates) <= 1
     assert run.live.heard == len(pcm)
     assert len(calm.reader.works) > 3 * len(run.reader.works)
 
@@ -615,7 +616,6 @@ def test_what_has_not_been_heard(stream: Stream, turns: random.Random) -> None:
     assert starts == sorted(starts)
 
 
-@pytest.mark.xfail(strict=True, reason="what follows the last whole frame is not cut off")
 @pytest.mark.parametrize("beyond", [1, FRAME - 1])
 def test_no_segment_is_too_long_at_the_end(beyond: int) -> None:
     """The limit lies in the last frame, which is not whole."""

@@ -37,8 +37,8 @@ MUSIC: MappingProxyType[str, Callable[[float], Signal]] = MappingProxyType(
         "chords": cache(lambda seconds: at_level(music(seconds), -20)),
     }
 )
-UNGATED = 20.0  # seconds of music that the model is made to hear
-MOST_WORDS = 60  # a minute, made of music that the model has to hear; 27 have been seen
+UNGATED = 10.0  # seconds of music that the model is made to hear
+MOST_WORDS = 30  # a minute, of music that the model has to hear; 1 has been seen in a minute
 
 
 @pytest.fixture(scope="module")
@@ -88,23 +88,15 @@ def test_the_word_alone(alone: set[str]) -> None:
     assert alone == {"country"}
 
 
-ECHO = pytest.mark.xfail(
-    strict=True, reason="after digital silence a prompt makes of one word 'country. I'm country.'"
-)
-MISHEARD = pytest.mark.xfail(
-    strict=True, reason='a prompt makes "I\'ve got a tree." of the word in faint noise'
-)
-
-
 @pytest.mark.parametrize(
     ("sound", "prompt", "behind"),
     [
         ("zeros", "", "silence"),
-        pytest.param("zeros", "prompt", "silence", marks=ECHO),
+        ("zeros", "prompt", "silence"),
         ("white noise -60", "", "silence"),
         ("white noise -60", "prompt", "silence"),
         ("white noise -60", "", "the same"),
-        pytest.param("white noise -60", "prompt", "the same", marks=MISHEARD),
+        ("white noise -60", "prompt", "the same"),
         ("fan -40", "", "silence"),
         ("fan -40", "prompt", "silence"),
         ("fan -40", "", "the same"),
@@ -157,11 +149,6 @@ def test_music_and_a_sentence(loaded: Loaded) -> None:
     assert said.endswith("quick brown fox jumps over the lazy dog")
 
 
-AGAIN = pytest.mark.xfail(
-    strict=True, reason="what has been said is said again where no audio is left"
-)
-
-
 @pytest.mark.parametrize(
     ("prompt", "make", "wanted"),
     [
@@ -176,9 +163,6 @@ def test_nothing_is_said_twice(
     make: Callable[[], Signal],
     wanted: str,
     loaded: Loaded,
-    request: pytest.FixtureRequest,
 ) -> None:
     """One stretch of speech between silences."""
-    if prompt or "fox" in wanted:
-        request.applymarker(AGAIN)
     assert text(live(loaded, between(1, make(), 1), prompt)) == wanted

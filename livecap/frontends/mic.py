@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
@@ -79,7 +79,7 @@ def run_mic(open_source: Callable[[], AudioIn], config: MicConfig) -> int:
         finally:
             source.close()
     finally:
-        terminal.close()
+        _finish_terminal(terminal)
         if service:
             service.close()
         is_complete = run is not None and run.is_finished
@@ -87,6 +87,8 @@ def run_mic(open_source: Callable[[], AudioIn], config: MicConfig) -> int:
     for error in failed:
         report(f"livecap: {error}")
     run.summarise()
+    if run.gone:
+        raise run.gone
     return status or (FAILED if failed else DONE)
 
 
@@ -130,6 +132,12 @@ def _close(writer: Writer, *, complete: bool) -> OutputError | None:
     return None
 
 
+def _finish_terminal(terminal: Terminal) -> None:
+    """Standard output may be gone; the files must be finished all the same."""
+    with suppress(OSError):
+        terminal.close()
+
+
 def _terminal(config: MicConfig) -> Terminal:
     if config.output.json_lines:
         return JsonEvents(sys.stdout, quiet=config.output.quiet, say=report)
@@ -170,6 +178,8 @@ class _Run:
         self.writers = writers
         self.tally = Tally()
         self.is_finished = False  # everything that was captured has been captioned
+        self.gone: OSError | None = None  # why there is nowhere to show captions any more
+        self._broken = False  # the source could not go on
         self._captured = 0  # samples
         self._level = -math.inf  # dBFS of the newest audio
         self._begun = self._latest = time.monotonic()  # seconds: of the last chunk
@@ -178,7 +188,7 @@ class _Run:
     def caption(self) -> int:
         """Until the source ends or a signal comes; then what is left -> exit status."""
         with _signals() as caught, unechoed():
-            self.terminal.notice(f"listening to {self.source.name}; Ctrl-C ends")
+            self._show(f"listening to {self.source.name}; Ctrl-C ends")
             self._listen(caught)
             self._finish()
         return SIGNALLED + caught[0] if caught else FAILED if self._failed else DONE
@@ -186,9 +196,10 @@ class _Run:
     def _listen(self, caught: list[int]) -> None:
         is_stopped = False
         while True:
-            if caught and not is_stopped:
+            if (caught or self.gone) and not is_stopped:
                 self.source.stop()
                 is_stopped = True
+                self._show("finishing what was heard; once more to leave at once")
             if self.config.can_wait and self.stream.lag > AHEAD and not is_stopped:
                 self.stream.wait(TICK)
                 heard: list[Heard] | None = []
@@ -200,7 +211,7 @@ class _Run:
                 if isinstance(item, Chunk):
                     self._send(item)
                 else:
-                    self.terminal.notice(item.text)
+                    self._show(item.text)
             self._pass_on("listening")
 
     def _take(self) -> list[Heard] | None:
@@ -208,7 +219,7 @@ class _Run:
         try:
             return self.source.take(TICK)
         except LivecapError as error:
-            self._failed = True
+            self._failed = self._broken = True
             report(f"livecap: {error}")
             return None
 
@@ -227,7 +238,7 @@ class _Run:
         while not self.stream.is_done:
             self._pass_on("finishing")
             self.stream.wait(TICK)
-        self.is_finished = not self._failed
+        self.is_finished = not self._broken
 
     def _pass_on(self, state: Literal["listening", "finishing"]) -> None:
         """Show and write what has happened, and how it goes."""
@@ -236,9 +247,9 @@ class _Run:
         for event in self.stream.take():
             self.tally.add(event, reached)
             self._write(event)  # first: what has been seen must be on disk
-            self.terminal.event(event)
+            self._show(event)
         heard = self.stream.live.heard / RATE
-        self.terminal.status(
+        self._show(
             Status(
                 level=self._level,
                 lag=self.stream.lag,
@@ -249,6 +260,20 @@ class _Run:
                 elapsed=now - self._begun,
             )
         )
+
+    def _show(self, item: Event | Status | str) -> None:
+        """Where there is nowhere to show it any more, what was heard is finished for the files."""
+        if self.gone:
+            return
+        try:
+            if isinstance(item, str):
+                self.terminal.notice(item)
+            elif isinstance(item, Status):
+                self.terminal.status(item)
+            else:
+                self.terminal.event(item)
+        except OSError as error:
+            self.gone = error
 
     def _write(self, event: Event) -> None:
         for writer in list(self.writers):

@@ -43,12 +43,14 @@ class Pump:
         self._thread = threading.Thread(target=self._read, name="livecap-read", daemon=True)
         self._thread.start()
 
-    def take(self, most: int, *, wait: bool) -> list[Block] | None:
-        """Up to `most` blocks that are there, perhaps waiting for the first; None at the end."""
+    def take(self, most: int, *, wait: bool, timeout: float = 0.5) -> list[Block] | None:
+        """Up to `most` blocks that are there; None at the end. With `wait`, the first is waited
+        for, so many seconds at most.
+        """
         blocks: list[Block] = []
         try:
             while len(blocks) < most:
-                block = self._blocks.get(block=wait and not blocks, timeout=0.5)
+                block = self._blocks.get(block=wait and not blocks, timeout=timeout)
                 if block is None:
                     self._blocks.put(None)  # for the next call
                     return blocks or None

@@ -45,7 +45,7 @@ class Recorded:
         if self._begun is None:
             self._begun = self._now()
         if not self._pieces and not self._ended:
-            self._read(wait=self._pump.is_live is False or not self._speed)
+            self._read(wait=not self._pump.is_live or not self._speed, timeout=timeout)
         found = self._due()
         if not found and self._pieces:
             self._wait(min(timeout, self._time_of(self._pieces[0]) - self._now()))
@@ -78,8 +78,9 @@ class Recorded:
         """Release the file."""
         self._pump.close()
 
-    def _read(self, *, wait: bool) -> None:
-        blocks = self._pump.take(1 if self._speed else AT_ONCE, wait=wait)
+    def _read(self, *, wait: bool, timeout: float = 0.5) -> None:
+        most = 1 if self._speed else AT_ONCE
+        blocks = self._pump.take(most, wait=wait, timeout=timeout)
         self._ended = blocks is None
         for block in blocks or []:
             self._cut(block)

@@ -19,6 +19,8 @@ from livecap.models.whisper_text import Aligner
 from livecap.words import split_words
 from livecap.work import Hypothesis, Passage, Update, Work
 
+BRIEF = 2.0  # seconds
+
 Detect = Callable[[Memory], Generator[Ask, Any, tuple[str, float]]]
 
 
@@ -75,15 +77,33 @@ class Updates:
                     deadline=work.deadline,
                 )
             )
+        attempt = yield from self._with_care(memory, language, config, context, work)
+        if seconds < BRIEF and (context or self.fallback.given(config)):
+            # So little audio is easily outweighed by a prompt: the likelier text counts.
+            bare = replace(config, prompt="", hotwords="")
+            other = yield from self._with_care(memory, language, bare, (), work)
+            if other.scores.average_logprob > attempt.scores.average_logprob:
+                return other
+        return attempt
+
+    def _with_care(
+        self,
+        memory: Memory,
+        language: str,
+        config: DecodeConfig,
+        context: Sequence[int],
+        work: Work,
+    ) -> Generator[Ask, Any, Attempt]:
+        assert work.update is not None
         return (
             yield from self.fallback.decode(
                 memory,
                 language,
                 config,
                 context,
-                seconds=seconds,
+                seconds=len(work.segment.pcm) / RATE,
                 seed=work.number * 100_003,
-                draft=update.draft,
+                draft=work.update.draft,
                 deadline=work.deadline,
             )
         )
@@ -111,11 +131,13 @@ class Updates:
             language=language,
             scores=replace(attempt.scores, tokens=tuple(tokens)),
         )
-        return (passage,)
+        return (passage,) if passage else ()
 
 
 def _tokens(attempt: Attempt) -> Sequence[int]:
-    return () if attempt.is_silence else attempt.tokens
+    """Those of the text; marks alone are none."""
+    is_text = any(character.isalnum() for character in attempt.text)
+    return attempt.tokens if is_text and not attempt.is_silence else ()
 
 
 def _reason(attempt: Attempt, update: Update) -> str | None:

@@ -22,7 +22,7 @@ Pcm = NDArray[np.float32]
 LONGEST = 7 * 16_000 // 10  # samples: no median word takes longer than 0.7 s
 LOUD = 90  # percentile of a window's loudness that speech in it has
 QUIET = 0.15  # of that: below is a pause
-SQUEEZED = 2  # words; a single one may be short
+SQUEEZED = 2  # words at the end without audio that are made up; a single one may be short
 SENTENCE_END = ".。!！?？"
 
 
@@ -153,10 +153,11 @@ class Aligner:
         pcm: Pcm,
         language: str,
         scores: Scores,
-    ) -> Passage:
+    ) -> Passage | None:
         """As `passages`, for the tokens that follow those said, spoken by sample `fixed`.
 
-        Words at the end for which no audio is left are invented, and not among them.
+        Words at the end for which no audio is left are made up, and not among them; None if there
+        are no others.
         """
         samples = len(pcm)
         everything = [*start, *said, *tokens, self.tokenizer.specials.eot]
@@ -175,15 +176,56 @@ class Aligner:
             mean = float(np.mean(probabilities[at:stop])) if ids else 0.0
             words.append(Word(piece, bounds[at], bounds[stop], mean))
             at = stop
-        return _timed(_heard(words), scores, pcm)
+        before = [piece for piece, _ in split_words(self.tokenizer, said, language)]
+        heard = words[: _heard(before, words)]
+        return _timed(heard, scores, pcm) if heard else None
 
 
-def _heard(words: list[Word]) -> list[Word]:
-    """Aligned words without the last ones, if these take no time: at least SQUEEZED of them."""
+def _heard(before: Sequence[str], words: Sequence[Word]) -> int:
+    """How many of the aligned words were heard, not made up at the end, after the words before.
+
+    What a model makes up there has no audio: the alignment leaves it a row a word, or none, and
+    the last word takes whatever is left. Mostly it is what was said just before, once more.
+    """
     count = len(words)
+    while again := _repeated(before, words[:count]):
+        brief = sum(map(_is_brief, words[count - again : count]))
+        if 2 * brief < again:
+            break
+        count -= again
+    if count < len(words):
+        return count
+    last = count - 1
+    while last > 0 and _is_brief(words[last - 1]):
+        last -= 1
+    if last < count - 1 and count - last > SQUEEZED:
+        return last  # with the last word, which got what was left
     while count and words[count - 1].start == words[count - 1].end:
         count -= 1
-    return words[:count] if 0 < count <= len(words) - SQUEEZED else words
+    return count if 0 < count <= len(words) - SQUEEZED else len(words)
+
+
+def _repeated(before: Sequence[str], words: Sequence[Word]) -> int:
+    """The length in words of the block that the text ends in twice over; 0 if there is none.
+
+    The second copy, of two words or more, is among `words`.
+    """
+    text = [_plain(word) for word in (*before, *(one.text for one in words))]
+    for size in range(min(len(text) // 2, len(words)), 1, -1):
+        if text[-size:] == text[-2 * size : -size]:
+            return size
+    return 0
+
+
+def _plain(word: str) -> str:
+    return "".join(character for character in word.casefold() if character.isalnum())
+
+
+def _is_brief(word: Word) -> bool:
+    """Whether no word can be said in that time."""
+    assert word.start is not None
+    assert word.end is not None
+    return word.end - word.start <= SAMPLES_PER_ROW
 
 
 def _timed(words: list[Word], scores: Scores, pcm: Pcm) -> Passage:
