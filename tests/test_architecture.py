@@ -19,6 +19,7 @@ LAYERS: dict[str, int] = {
     "livecap.sinks": 4,
     "livecap.cues": 4,
     "livecap.service": 4,
+    "livecap.live_stream": 3,
     "livecap.stream": 3,
     "livecap.live": 2,
     "livecap.opened": 2,

@@ -1,8 +1,8 @@
 """Ten minutes on a machine that is too slow: nothing is lost, and the lag is bounded as promised.
 
-What is promised: updates between pauses are left out first; from a lag of ten seconds on, pauses are
-passed over, too, and only whole segments are heard. So as long as a segment can be heard in the time
-that it takes to say it, the lag stays below ten seconds and what three hypotheses take. If not
+What is promised: updates between pauses are left out first; from a lag of ten seconds on, pauses
+are passed over, too, and only whole segments are heard. So as long as a segment can be heard in the
+time that it takes to say it, the lag stays below ten seconds and what three hypotheses take. If not
 even that can be done, it grows by what is missing, and nothing is left out.
 """
 

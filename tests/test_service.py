@@ -24,10 +24,11 @@ from livecap.engine.whisper_decoder import WhisperDecoder
 from livecap.errors import CorruptModel, EngineFault
 from livecap.events import RATE, Caption, Event, Gap, Language, Pace, Silence, Unrecognised
 from livecap.live import LiveConfig
+from livecap.live_stream import AT_ONCE, LiveStream
 from livecap.models.load import Loaded
 from livecap.models.protocol import Ask, Heard, Listen, LiveTraits
 from livecap.segments import Pcm
-from livecap.service import AT_ONCE, LiveStream, Service
+from livecap.service import Service
 from livecap.vad import FRAME, Silero, VadState
 from livecap.work import Hypothesis, Work
 

@@ -15,9 +15,9 @@ from livecap.events import RATE, Word
 from livecap.frontends import bench_measures as measures
 from livecap.frontends.bench_measures import Delays, Stretches
 from livecap.frontends.bench_runs import Run, offline, perform, read, replay, stretches
+from livecap.live_stream import BEHIND
 from livecap.models.protocol import Model
 from livecap.policies import live_config
-from livecap.service import BEHIND
 from livecap.sinks.lines import strict_json
 
 WARM = 5 * RATE  # samples heard before anything is measured

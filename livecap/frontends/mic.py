@@ -22,7 +22,8 @@ from livecap.frontends.audio_in import AudioIn, Chunk, Heard
 from livecap.frontends.keys import unechoed
 from livecap.frontends.messages import report
 from livecap.frontends.tally import Tally
-from livecap.service import LiveStream, Service
+from livecap.live_stream import LiveStream
+from livecap.service import Service
 from livecap.sinks import (
     Options,
     Source,
