@@ -99,15 +99,31 @@ class Live:
     @property
     def has_work(self) -> bool:
         """Whether `work` has something now. Lets time go on."""
+        if self._is_overtaken:
+            self._ready = None
         if self._ready is None and self._given is None:
             self._advance()
         return self._ready is not None
+
+    @property
+    def _is_overtaken(self) -> bool:
+        """Whether more has come since an update was found to be due, and nobody took it."""
+        update = self._ready.update if self._ready else None
+        is_late = self.config.catch_up and bool(self._epochs[0].chances)
+        return is_late and update is not None and not update.whole
+
+    @property
+    def is_urgent(self) -> bool:
+        """Whether the next piece of work is what speech that has paused or ended waits for."""
+        return bool(self._ready and self._ready.update and self._ready.update.whole)
 
     def work(self) -> Work | None:
         """The next piece to recognise, or None for now."""
         if not self.has_work:
             return None
         self._given, self._ready = self._ready, None
+        if self._given:
+            self.heard += max(len(self._given.segment.pcm) - self.opened.heard, 0)
         return self._given
 
     @property
@@ -257,7 +273,6 @@ class Live:
         if not last and not is_audible(segment.pcm):
             return
         self._ready = self._work(segment, whole=whole, last=last)
-        self.heard += max(len(segment.pcm) - self.opened.heard, 0)
 
     def _work(self, segment: Segment, *, whole: bool, last: bool) -> Work:
         return Work(

@@ -28,6 +28,7 @@ from livecap.recognizer import Recognizer
 from livecap.vad import Silero
 from livecap.work import Work
 
+UNDER_WAY = 3  # pieces of work at once; more wait where they still grow
 HASTE = 1.0  # seconds by which the end of a segment goes before other streams' updates
 
 
@@ -157,19 +158,29 @@ class Service:
             stream.source.close()
 
     def _hand_out(self, streams: Sequence[LiveStream]) -> None:
+        """Give out work, what speech that has paused waits for first, then what is most overdue.
+
+        Only a little at once: an update that has to wait is better made later, of more audio.
+        """
+        ready: list[LiveStream] = []
         for stream in streams:
-            if self._recognizer.room and stream not in self._given and stream in self._streams:
-                found = stream.source.work()
+            if stream not in self._given and stream in self._streams:
+                if stream.live.has_work:
+                    ready.append(stream)
                 self._pass_on(stream, stream.source.events())
                 for kept in stream.live.released():
                     self._recognizer.forget(kept)
-                if found:
-                    self._submit(stream, found[1])
+        ready.sort(key=lambda stream: (not stream.live.is_urgent, -stream.live.unheard))
+        room = min(self._recognizer.room, UNDER_WAY - len(self._given))
+        for stream in ready[: max(room, 0)]:
+            found = stream.source.work()
+            if found:
+                self._submit(stream, found[1])
 
     def _submit(self, stream: LiveStream, work: Work) -> None:
         now = self._clock()
         assert work.update is not None
-        deadline = now - HASTE if work.update.last else now
+        deadline = now - HASTE if work.update.whole else now
         self._given[stream] = work, now
         self._recognizer.submit(stream, replace(work, deadline=deadline))
 
