@@ -29,6 +29,7 @@ from livecap.vad import Silero
 from livecap.work import Work
 
 UNDER_WAY = 3  # pieces of work at once; more wait where they still grow
+UPDATES = 1  # under way in all when another one begins that nothing hangs on
 HASTE = 1.0  # seconds by which the end of a segment goes before other streams' updates
 
 
@@ -171,8 +172,10 @@ class Service:
                 for kept in stream.live.released():
                     self._recognizer.forget(kept)
         ready.sort(key=lambda stream: (not stream.live.is_urgent, -stream.live.unheard))
-        room = min(self._recognizer.room, UNDER_WAY - len(self._given))
-        for stream in ready[: max(room, 0)]:
+        for stream in ready:
+            most = UNDER_WAY if stream.live.is_urgent else UPDATES
+            if len(self._given) >= min(most, self._recognizer.most):
+                return
             found = stream.source.work()
             if found:
                 self._submit(stream, found[1])
