@@ -101,6 +101,7 @@ def mic(  # noqa: PLR0913 - its flags
         output=check_formats(output),
         partials=not no_partials,
         can_wait=source is not None,
+        hurries=source in (None, "-") or speed > 0,
     )
     return run_mic(opener, config)
 

@@ -187,3 +187,21 @@ def test_standard_output_that_goes_away(
     said = texts(tmp_path)  # which all parse
     assert said["txt"].startswith(squeezed(done.stdout))
     assert marked(tmp_path) == []  # what was captured by then is all there
+
+
+# -- again --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("state", ["complete", "cut off"])
+def test_what_was_said_is_not_written_over(state: str, tmp_path: Path) -> None:
+    """Speech can't be heard again, so neither is a text that a crash cut off."""
+    (tmp_path / "out.txt").write_text("precious")
+    if state == "cut off":
+        (tmp_path / "out.txt.partial").touch()
+    words = ("mic", "--from", str(JFK), "--speed", "0", "-f", "txt", "-o", "out")
+    done = Process(tmp_path, *words).end()
+    assert done.status == 1
+    assert "--overwrite" in done.err
+    assert (tmp_path / "out.txt").read_text() == "precious"
+    assert Process(tmp_path, *words, "--overwrite").end().status == 0
+    assert is_nearly((tmp_path / "out.txt").read_text(), SPEECH)

@@ -275,7 +275,8 @@ def choose_device(name: str) -> torch.device:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     if name not in known and not (name == "cuda" and len(known) > 1):
         raise ConfigError(
-            f"--device: there is no {name!r} here", remedy=f"This machine has: {', '.join(known)}."
+            f"--device (--compute for live captions): there is no {name!r} here",
+            remedy=f"This machine has: {', '.join(known)}.",
         )
     return torch.device(name)
 

@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
 from typing import Literal
@@ -55,14 +55,17 @@ class MicConfig:
     output: OutputConfig = field(default_factory=OutputConfig)
     partials: bool = True
     can_wait: bool = False  # the source is a recording: it is read no faster than it is captioned
+    hurries: bool = True  # updates are left out where the machine is too slow for all of them
 
 
 def run_mic(open_source: Callable[[], AudioIn], config: MicConfig) -> int:
     """Caption live audio -> exit status. Raises LivecapError for what can't begin at all."""
-    targets = _targets(config.output)  # what can't work is said before the model is loaded
+    targets = _targets(
+        config.output, config.decode.language
+    )  # what can't work is said before the model is loaded
     options = _options(config)
     if not config.output.overwrite:
-        _refuse_complete(targets)
+        _refuse_written(targets)
     terminal = _terminal(config)
     writers: list[Writer] = []
     service: Service | None = None
@@ -93,7 +96,7 @@ def run_mic(open_source: Callable[[], AudioIn], config: MicConfig) -> int:
     return status or (FAILED if failed else DONE)
 
 
-def _targets(output: OutputConfig) -> dict[str, Path | None]:
+def _targets(output: OutputConfig, language: str | None) -> dict[str, Path | None]:
     """Where each format goes; nothing without -o."""
     if output.output is None:
         if output.format:
@@ -106,14 +109,19 @@ def _targets(output: OutputConfig) -> dict[str, Path | None]:
             "Captions go to standard output already", remedy="Leave out -o -, or name a file."
         )
     names = output.names if output.format else (format_of(output.output) or "srt",)
-    (found,) = plan([Source(time.strftime("live-%Y%m%d-%H%M%S"))], names, output=output.output)
+    source = Source(time.strftime("live-%Y%m%d-%H%M%S"))
+    (found,) = plan([source], names, output=output.output, language=language)
     return found
 
 
-def _refuse_complete(targets: Mapping[str, Path | None]) -> None:
+def _refuse_written(targets: Mapping[str, Path | None]) -> None:
+    """What was said can't be heard again: not even a text that was cut off is written over."""
     for target in targets.values():
-        if target and is_complete(target):
-            raise OutputError(f"{target} exists", remedy="Add --overwrite, or choose another name.")
+        if target and target.is_file() and target.stat().st_size:
+            state = "exists" if is_complete(target) else "is left from a run that was cut off"
+            raise OutputError(
+                f"{target} {state}", remedy="Add --overwrite, or choose another name."
+            )
 
 
 def _options(config: MicConfig) -> Options:
@@ -158,7 +166,7 @@ def _load(config: MicConfig, terminal: Terminal) -> tuple[Service, LiveStream]:
     live = live_config(loaded.model, config.live, vad=config.vad, language=config.decode.language)
     service = Service(loaded, load() if config.vad else None, config.decode)
     service.warm_up()
-    return service, service.open(live)
+    return service, service.open(replace(live, catch_up=config.hurries))
 
 
 class _Run:
