@@ -117,29 +117,15 @@ class Aligner:
 
         `start` are the tokens of the prompt, without timestamps; `pcm` is the window [sample].
         """
-        samples = len(pcm)
         text = [token for stretch in stretches for token in stretch.tokens]
         if not text:
             return []
-        tokens = [*start, *text, self.tokenizer.specials.eot]
-        attention, logits = self.decoder.align(tokens, memory, self.heads)
-        rows = max(-(-samples // SAMPLES_PER_ROW), 1)
-        # A token is heard by the row that predicts it, the one before its own; the end token's
-        # row comes last and bounds the last word.
-        starts = token_rows(attention[:, len(start) - 1 : -1], rows)  # [text token + 2]
-        chances = logits[len(start) - 1 : -2].softmax(-1)
-        chances = chances.gather(1, torch.tensor(text, device=chances.device)[:, None])[:, 0]
-        probabilities: list[float] = chances.tolist()
-        bounds = [min(int(row) * SAMPLES_PER_ROW, samples) for row in starts]
+        path = self._path((), text, memory, fixed=0, start=start, samples=len(pcm))
         passages, at = [], 0
         for stretch in stretches:
-            words = []
-            for piece, ids in split_words(self.tokenizer, stretch.tokens, language):
-                stop = at + len(ids)
-                mean = float(np.mean(probabilities[at:stop])) if ids else 0.0
-                words.append(Word(piece, bounds[at], bounds[stop], mean))
-                at = stop
+            words = self._words(stretch.tokens, at, path, language)
             passages.append(_timed(words, replace(scores, tokens=stretch.tokens), pcm))
+            at += len(stretch.tokens)
         return passages
 
     def words_after(
@@ -159,26 +145,55 @@ class Aligner:
         Words at the end for which no audio is left are made up, and not among them; None if there
         are no others.
         """
-        samples = len(pcm)
+        path = self._path(said, tokens, memory, fixed=fixed, start=start, samples=len(pcm))
+        words = self._words(tokens, 0, path, language)
+        before = [piece for piece, _ in split_words(self.tokenizer, said, language)]
+        heard = words[: _heard(before, words)]
+        return _timed(heard, scores, pcm) if heard else None
+
+    def _path(
+        self,
+        said: Sequence[int],
+        tokens: Sequence[int],
+        memory: Memory,
+        *,
+        fixed: int,
+        start: Sequence[int],
+        samples: int,
+    ) -> "_Path":
+        """The teacher-forced pass over a window of so many samples."""
         everything = [*start, *said, *tokens, self.tokenizer.specials.eot]
         attention, logits = self.decoder.align(everything, memory, self.heads)
         rows = max(-(-samples // SAMPLES_PER_ROW), 1)
         after = min(fixed // SAMPLES_PER_ROW, rows - 1)
         first = len(start) + len(said)
+        # A token is heard by the row that predicts it, the one before its own; the end token's
+        # row comes last and bounds the last word.
         starts = token_rows(attention[:, len(start) - 1 : -1], rows, skip=len(said), after=after)
         chances = logits[first - 1 : -2].softmax(-1)
         chances = chances.gather(1, torch.tensor(tokens, device=chances.device)[:, None])[:, 0]
-        probabilities: list[float] = chances.tolist()
         bounds = [min(int(row) * SAMPLES_PER_ROW, samples) for row in starts]
-        words, at = [], 0
+        return _Path(bounds, chances.tolist())
+
+    def _words(
+        self, tokens: Sequence[int], at: int, path: "_Path", language: str | None
+    ) -> list[Word]:
+        """Tokens, the first of which is that one of the path -> their words."""
+        words = []
         for piece, ids in split_words(self.tokenizer, tokens, language):
             stop = at + len(ids)
-            mean = float(np.mean(probabilities[at:stop])) if ids else 0.0
-            words.append(Word(piece, bounds[at], bounds[stop], mean))
+            mean = float(np.mean(path.probabilities[at:stop])) if ids else 0.0
+            words.append(Word(piece, path.bounds[at], path.bounds[stop], mean))
             at = stop
-        before = [piece for piece, _ in split_words(self.tokenizer, said, language)]
-        heard = words[: _heard(before, words)]
-        return _timed(heard, scores, pcm) if heard else None
+        return words
+
+
+@dataclass(frozen=True, slots=True)
+class _Path:
+    """Where tokens lie in a window."""
+
+    bounds: list[int]  # sample at which each begins, and in the end where the last one ends
+    probabilities: list[float]
 
 
 def _heard(before: Sequence[str], words: Sequence[Word]) -> int:
