@@ -100,4 +100,36 @@ class Pace:
         return self.start
 
 
-Event = Caption | Silence | Gap | Unrecognised | Language | Pace
+@dataclass(frozen=True, slots=True)
+class Voice:
+    """Someone begins to speak, or has been quiet for as long as the stream's pause.
+
+    Told at once, before the captions of what is said; only by streams that tell turns.
+    """
+
+    start: int  # samples: where speech begins, padding included; or up to where it is quiet
+    begins: bool
+
+    @property
+    def end(self) -> int:
+        """It is a moment."""
+        return self.start
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """All that was said up to here has been captioned for good. Follows those captions.
+
+    Only streams that tell turns say so.
+    """
+
+    start: int  # samples
+    paused: bool  # False: in mid-speech, where a segment had got as long as it may
+
+    @property
+    def end(self) -> int:
+        """It is a moment."""
+        return self.start
+
+
+Event = Caption | Silence | Gap | Unrecognised | Language | Pace | Voice | Settled

@@ -16,6 +16,7 @@ from livecap.events import RATE, Event
 from livecap.opened import Opened
 from livecap.segments import Pcm, Segment, is_audible, quietest
 from livecap.transcript import Transcript
+from livecap.turns import Turns
 from livecap.vad import FRAME
 from livecap.work import Hypothesis, Work
 
@@ -41,6 +42,7 @@ class LiveConfig:
     catch_up: bool = True  # leave out updates whose audio has been overtaken
     language: str | None = None
     speaker: str | None = None  # label for all events of this stream
+    turns: bool = False  # tell when someone begins and ends to speak; needs `vad`
 
 
 class Live:
@@ -53,8 +55,12 @@ class Live:
         tail = config.vad.vad_tail * RATE // 1000 if config.vad else 0
         self._pause = max(config.pause, tail)  # what is kept after speech is heard with it
         self._bridge = max(config.bridge, tail)
+        self._turns = Turns(config.vad, self._pause) if config.turns and config.vad else None
+        self._voices: list[Event] = []  # that have not been taken
         self._ready: Work | None = None
+        self._hangs = False  # whether something waits for it: a pause or an end that was reached
         self._given: Work | None = None  # its hypothesis is awaited
+        self._closing = 0, True  # where the open segment ends, in media time; and in a pause
         self._before: tuple[str, ...] = ()  # words that the next segment goes on from
         self._released: list[object] = []
         self._transcript = Transcript(language=config.language, speaker=config.speaker)
@@ -66,7 +72,10 @@ class Live:
     def feed(self, pcm: Pcm, probabilities: Iterable[float]) -> None:
         """The next samples [n], and the speech probabilities of the frames they made whole."""
         assert not self._epochs[-1].is_closed, "audio after the end"
-        self._epochs[-1].feed(pcm, probabilities)
+        chances = list(probabilities)
+        self._epochs[-1].feed(pcm, chances)
+        if self._turns:
+            self._voices += self._turns.feed(chances)
         self.total += len(pcm)
 
     def close(self) -> None:
@@ -79,6 +88,8 @@ class Live:
         assert to >= last.stop, "time went back"
         last.is_closed = True
         self._transcript.gap(last.stop, to)
+        if self._turns:
+            self._voices += self._turns.skip(to)
         self._epochs.append(Epoch(self.config.vad, to))
 
     def accept(self, hypothesis: Hypothesis) -> None:
@@ -108,14 +119,13 @@ class Live:
     @property
     def _is_overtaken(self) -> bool:
         """Whether more has come since an update was found to be due, and nobody took it."""
-        update = self._ready.update if self._ready else None
         is_late = self.config.catch_up and bool(self._epochs[0].chances)
-        return is_late and update is not None and not update.whole
+        return is_late and self._ready is not None and not self._hangs
 
     @property
     def is_urgent(self) -> bool:
         """Whether the next piece of work is what speech that has paused or ended waits for."""
-        return bool(self._ready and self._ready.update and self._ready.update.whole)
+        return self._ready is not None and self._hangs
 
     def work(self) -> Work | None:
         """The next piece to recognise, or None for now."""
@@ -164,7 +174,8 @@ class Live:
 
     def events(self) -> list[Event]:
         """What has happened since the last call, in order."""
-        return self._transcript.take()
+        voices, self._voices = self._voices, []
+        return [*voices, *self._transcript.take()]
 
     def finish(self) -> list[Event]:
         """After the last hypothesis: the events left, the silence at the end among them."""
@@ -209,6 +220,8 @@ class Live:
         if not speech.is_open:
             return
         length = speech.length
+        if self._turns and not speech.has_paused:
+            self._turns.speaking()
         if length >= self.config.most:
             self._close(epoch, self._cut(epoch))
         elif speech.has_paused and speech.silence >= self._bridge:
@@ -218,7 +231,11 @@ class Live:
         else:
             target = self._due(epoch, length)
             if target:
-                self._ask(speech.view(target).moved(epoch.origin), whole=speech.has_paused)
+                self._ask(
+                    speech.view(target).moved(epoch.origin),
+                    whole=speech.has_paused,
+                    hangs=speech.has_paused and speech.silence >= self._pause,
+                )
 
     def _is_heard(self, length: int) -> bool:
         """Whether there is nothing more to be heard in the open segment of that length."""
@@ -228,10 +245,16 @@ class Live:
         """A pause: say all that was heard. The segment goes on, or ends if it is long enough."""
         if length >= self.config.sentence and self.opened.ends_sentence:
             self._close(epoch, length)
-        elif not self.opened.is_told:
+            return
+        if not self.opened.is_told:
             segment = epoch.speech.view(length).moved(epoch.origin)
             part = self.opened.decide(self.config.policy, final=True)
             self._transcript.publish(self._work(segment, whole=True, last=False), part)
+        self._tell_settled(epoch.origin + epoch.speech.now, paused=True)
+
+    def _tell_settled(self, at: int, *, paused: bool) -> None:
+        if self._turns:
+            self._transcript.events += self._turns.settle(at, paused=paused)
 
     def _due(self, epoch: Epoch, length: int) -> int:
         """Samples of the open segment to be heard now; 0 if that can wait."""
@@ -258,21 +281,30 @@ class Live:
 
     def _close(self, epoch: Epoch, length: int) -> None:
         """End the open segment after `length` samples, hearing it again if there is more in it."""
+        speech, now = epoch.speech, epoch.origin + epoch.speech.now
+        paused = length == speech.length and (speech.has_paused or epoch.is_judged)
         if not length:
-            epoch.speech.discard()
+            speech.discard()
+            self._tell_settled(now, paused=True)
             return
-        segment = epoch.speech.close(length).moved(epoch.origin)
+        segment = speech.close(length).moved(epoch.origin)
+        self._closing = now if paused else segment.stop, paused
         if self.opened.whole and self.opened.heard == length:
             self._finish(self._work(segment, whole=True, last=True), None)
         elif not self.opened.heard and not is_audible(segment.pcm):
             self.opened = Opened(self.opened.number)
+            at, paused = self._closing
+            self._tell_settled(at, paused=paused)
         else:
-            self._ask(segment, whole=True, last=True)
+            self._ask(segment, whole=True, hangs=True, last=True)
 
-    def _ask(self, segment: Segment, *, whole: bool, last: bool = False) -> None:
+    def _ask(self, segment: Segment, *, whole: bool, hangs: bool, last: bool = False) -> None:
         if not last and not is_audible(segment.pcm):
+            if hangs:
+                epoch = self._epochs[0]
+                self._tell_settled(epoch.origin + epoch.speech.now, paused=True)
             return
-        self._ready = self._work(segment, whole=whole, last=last)
+        self._ready, self._hangs = self._work(segment, whole=whole, last=last), hangs
 
     def _work(self, segment: Segment, *, whole: bool, last: bool) -> Work:
         return Work(
@@ -296,6 +328,8 @@ class Live:
         if part.words or not was_told:
             self._transcript.publish(work, part, scores=opened.scores)
         self._transcript.end(work.segment, opened.lost, opened.reason)
+        at, paused = self._closing
+        self._tell_settled(at, paused=paused)
         carried = () if opened.reason else (*self._before, *text)
         self._before = carried[-self.config.carry :] if self.config.carry else ()
         self.opened = Opened(opened.number + 1)

@@ -59,15 +59,18 @@ class Recognizer(Generic[Key]):
         """Whether there is nothing to do."""
         return self.room == self.most and not self._done
 
-    def submit(self, key: Key, work: Work) -> None:
-        """Start on a piece of work."""
+    def submit(self, key: Key, work: Work, config: DecodeConfig | None = None) -> None:
+        """Start on a piece of work, by its own configuration if it has one."""
         assert self.room > 0, "asked for more than there is room for"
-        job = Job(key, self.model.recognise(work, self.config))
+        job = Job(key, self.model.recognise(work, config or self.config))
         self._go_on(job, None)
 
-    def step(self) -> list[tuple[Key, Hypothesis]]:
-        """Encode what waits, decode one step for all; return what is finished."""
-        self._hear()
+    def step(self, *, hurry: bool = False) -> list[tuple[Key, Hypothesis]]:
+        """Encode what waits, decode one step for all; return what is finished.
+
+        `hurry`: something may come meanwhile that can't wait, so little is encoded at once.
+        """
+        self._hear(hurry=hurry)
         for sequence in self.engine.step():
             self._go_on(self._decoding.pop(sequence.request), sequence)
         done, self._done = self._done, []
@@ -90,7 +93,7 @@ class Recognizer(Generic[Key]):
         """Free what a hypothesis kept for an update that won't come."""
         self.model.forget(kept)
 
-    def _hear(self) -> None:
+    def _hear(self, *, hurry: bool) -> None:
         """Encode what waits, but not so much that the first texts are long in coming.
 
         Decoding is fastest in large batches, and what is encoded first waits for the others. So
@@ -101,7 +104,7 @@ class Recognizer(Generic[Key]):
         is_live = bool(self._listening) and self._listening[0][0].deadline < math.inf
         if not self._listening or (len(self._decoding) > self._most_left and not is_live):
             return
-        begun, patience = self._clock(), HURRY if is_live else self._patience
+        begun, patience = self._clock(), HURRY if is_live or hurry else self._patience
         while self._listening and self._clock() - begun < patience:
             alike = [ask for ask, _ in self._listening if (ask.deadline < math.inf) == is_live]
             heard = self.model.hear(alike if is_live else alike[:1])
@@ -111,7 +114,7 @@ class Recognizer(Generic[Key]):
                 _, job = self._listening.pop(0)
                 self._go_on(job, answer)
         if self._listening:
-            self._patience = self._patience if is_live else 2 * self._patience
+            self._patience *= 1 if is_live or hurry else 2
             self._most_left = len(self._decoding) // 2
         else:
             self._most_left = self.most

@@ -23,8 +23,9 @@ from livecap.config import DecodeConfig
 from livecap.engine.whisper_decoder import WhisperDecoder
 from livecap.errors import CorruptModel, EngineFault
 from livecap.events import RATE, Caption, Event, Gap, Language, Pace, Silence, Unrecognised
+from livecap.handle import AT_ONCE
 from livecap.live import LiveConfig
-from livecap.live_stream import AT_ONCE, LiveStream
+from livecap.live_stream import LiveStream
 from livecap.models.load import Loaded
 from livecap.models.protocol import Ask, Heard, Listen, LiveTraits
 from livecap.segments import Pcm

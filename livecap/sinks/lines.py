@@ -6,7 +6,18 @@ from types import MappingProxyType
 from unicodedata import category
 
 from livecap.cues.width import unspaced
-from livecap.events import Caption, Event, Gap, Language, Pace, Scores, Silence, Word
+from livecap.events import (
+    Caption,
+    Event,
+    Gap,
+    Language,
+    Pace,
+    Scores,
+    Settled,
+    Silence,
+    Voice,
+    Word,
+)
 from livecap.sinks.times import milliseconds, seconds, span
 
 # White space in JSON, but the end of a line to some readers of JSON lines.
@@ -85,6 +96,10 @@ def record(event: Event) -> dict[str, object]:
     if isinstance(event, Pace):
         told = {"at": seconds(event.start), "lag": seconds(event.lag), "behind": event.behind}
         return {"type": "pace", **told}
+    if isinstance(event, Voice):
+        return {"type": "voice", "at": seconds(event.start), "begins": event.begins}
+    if isinstance(event, Settled):
+        return {"type": "settled", "at": seconds(event.start), "paused": event.paused}
     found: dict[str, object] = {"start": seconds(event.start), "end": seconds(event.end)}
     if isinstance(event, Silence):
         return {"type": "silence", **found, "speaker": event.speaker}

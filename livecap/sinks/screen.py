@@ -11,7 +11,17 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from livecap.events import Caption, Event, Gap, Language, Pace, Silence, Unrecognised
+from livecap.events import (
+    Caption,
+    Event,
+    Gap,
+    Language,
+    Pace,
+    Settled,
+    Silence,
+    Unrecognised,
+    Voice,
+)
 from livecap.sinks.live_text import (
     Status,
     account,
@@ -84,7 +94,7 @@ class Screen:
                 self.notice(account(event))
             case Gap() | Unrecognised():
                 self._missing(event)
-            case Language() | Pace():
+            case Language() | Pace() | Voice() | Settled():
                 pass
         self._frame()
 

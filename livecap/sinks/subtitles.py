@@ -3,7 +3,17 @@
 from collections.abc import Sequence
 
 from livecap.cues import Cue, Layout, Shaper
-from livecap.events import Caption, Event, Gap, Language, Pace, Silence, Unrecognised
+from livecap.events import (
+    Caption,
+    Event,
+    Gap,
+    Language,
+    Pace,
+    Settled,
+    Silence,
+    Unrecognised,
+    Voice,
+)
 from livecap.sinks.times import clock
 
 MEASURED = "NOTE times from here on are measured\n\n"
@@ -76,7 +86,7 @@ def settled(shaper: Shaper, event: Event) -> list[Cue]:
             return shaper.feed(event)
         case Silence(speaker=None) | Gap() | Unrecognised(speaker=None):
             return shaper.pause(event.start, event.end)
-        case Silence() | Unrecognised() | Language() | Pace():
+        case Silence() | Unrecognised() | Language() | Pace() | Voice() | Settled():
             return []  # one channel is silent; another may not be
 
 
