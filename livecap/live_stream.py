@@ -5,11 +5,12 @@ from threading import Condition
 
 from livecap.config import DecodeConfig
 from livecap.events import RATE, Event, Pace
-from livecap.handle import Handle, joined
+from livecap.handle import AT_ONCE, Handle, Rows, joined
 from livecap.live import Live, LiveConfig
 from livecap.stream import SourceStream
 from livecap.vad import Silero
 
+ALONG = AT_ONCE // 2  # samples that are judged with those of other streams
 BEHIND = 3  # updates that are overdue when a stream counts as being behind
 
 
@@ -34,23 +35,17 @@ class LiveStream(Handle):
         self.is_behind = False  # too many of them: updates get rarer
         self.busy = 0.0  # seconds of waiting for hypotheses
 
-    def take_in(self) -> bool:
-        """Judge what came, if it is enough to look at. False if nobody wants the stream now."""
+    def take_out(self) -> list[tuple[int, Rows, str]]:
+        """What came, if it is worth looking at; after the last of it, the source is closed."""
         with self._wake:
             inbox = self.inbox
-            if not inbox.is_due:
-                return True
-            blocks, is_closed = [*inbox.blocks], inbox.is_closed
+            if not inbox.is_due and inbox.samples < ALONG:
+                return []
+            blocks = [*inbox.blocks]
             self.unheard += inbox.samples
             inbox.blocks.clear()
             inbox.samples, inbox.is_urgent = 0, False
-            if inbox.is_dropped:
-                return False
-        for start, rows, reason in joined(blocks):
-            self.source.feed(start, rows, reason)
-        if is_closed:
-            self.source.close()
-        return True
+        return joined(blocks)
 
     def end(self) -> None:
         """It is done, or dropped."""

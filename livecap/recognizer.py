@@ -65,12 +65,13 @@ class Recognizer(Generic[Key]):
         job = Job(key, self.model.recognise(work, config or self.config))
         self._go_on(job, None)
 
-    def step(self, *, hurry: bool = False) -> list[tuple[Key, Hypothesis]]:
+    def step(self, *, patience: float = math.inf) -> list[tuple[Key, Hypothesis]]:
         """Encode what waits, decode one step for all; return what is finished.
 
-        `hurry`: something may come meanwhile that can't wait, so little is encoded at once.
+        `patience`: seconds of encoding at once, at most, where something may come meanwhile that
+        can't wait.
         """
-        self._hear(hurry=hurry)
+        self._hear(patience)
         for sequence in self.engine.step():
             self._go_on(self._decoding.pop(sequence.request), sequence)
         done, self._done = self._done, []
@@ -93,7 +94,7 @@ class Recognizer(Generic[Key]):
         """Free what a hypothesis kept for an update that won't come."""
         self.model.forget(kept)
 
-    def _hear(self, *, hurry: bool) -> None:
+    def _hear(self, most: float) -> None:
         """Encode what waits, but not so much that the first texts are long in coming.
 
         Decoding is fastest in large batches, and what is encoded first waits for the others. So
@@ -104,7 +105,7 @@ class Recognizer(Generic[Key]):
         is_live = bool(self._listening) and self._listening[0][0].deadline < math.inf
         if not self._listening or (len(self._decoding) > self._most_left and not is_live):
             return
-        begun, patience = self._clock(), HURRY if is_live or hurry else self._patience
+        begun, patience = self._clock(), min(HURRY if is_live else self._patience, most)
         while self._listening and self._clock() - begun < patience:
             alike = [ask for ask, _ in self._listening if (ask.deadline < math.inf) == is_live]
             heard = self.model.hear(alike if is_live else alike[:1])
@@ -114,7 +115,7 @@ class Recognizer(Generic[Key]):
                 _, job = self._listening.pop(0)
                 self._go_on(job, answer)
         if self._listening:
-            self._patience *= 1 if is_live or hurry else 2
+            self._patience *= 1 if is_live else 2
             self._most_left = len(self._decoding) // 2
         else:
             self._most_left = self.most

@@ -27,14 +27,16 @@ from livecap.handle import Handle
 from livecap.live import LiveConfig
 from livecap.live_stream import LiveStream
 from livecap.models.load import Loaded
-from livecap.recognizer import Recognizer
+from livecap.recognizer import HURRY, Recognizer
 from livecap.session import SessionConfig
+from livecap.stream import feed_together
 from livecap.vad import Silero
 from livecap.work import Hypothesis, Work
 
 UNDER_WAY = 3  # pieces of live work at once; more wait where they still grow
 UPDATES = 1  # under way in all when another one begins that nothing hangs on
 HASTE = 1.0  # seconds by which the end of a segment goes before other streams' updates
+PATIENCE = 0.5  # seconds of encoding at once where nobody speaks: somebody may begin, or leave
 BESIDE = 2  # pieces of recordings under way while there are live streams: they share each step
 
 
@@ -197,12 +199,10 @@ class Service:
         begun = self._clock()
         with self.wake:
             streams, files = list(self._streams), list(self._files)
-        for stream in streams:
-            if not stream.take_in():
-                self._leave(stream)
+        self._take_in(streams)
         self._hand_out(streams)
         self._hand_out_files(files)
-        for handle, hypothesis in self._recognizer.step(hurry=bool(streams)):
+        for handle, hypothesis in self._recognizer.step(patience=HURRY if streams else PATIENCE):
             self._accept(handle, hypothesis)
         self._hand_out(streams)
         for stream in streams:
@@ -212,6 +212,20 @@ class Service:
             if file.is_fed and file.source.is_done:
                 self._end(file)
         self._account(begun, len(streams))
+
+    def _take_in(self, streams: Sequence[LiveStream]) -> None:
+        """Judge what came for all of them at once, if it is enough for one."""
+        for stream in streams:
+            if stream.inbox.is_dropped:
+                self._leave(stream)
+        if not any(stream.inbox.is_due for stream in streams):
+            return
+        closed = [stream for stream in streams if stream.inbox.is_closed]  # nothing comes any more
+        came = {stream: stream.take_out() for stream in streams if not stream.done}
+        while any(came.values()):
+            feed_together([(one.source, *blocks.pop(0)) for one, blocks in came.items() if blocks])
+        for stream in closed:
+            stream.source.close()
 
     def _accept(self, handle: Handle, hypothesis: Hypothesis) -> None:
         if isinstance(handle, LiveStream):

@@ -30,16 +30,16 @@ class SourceStream:
     ) -> None:
         """`renews`: voice activity detection begins anew in long stretches without speech."""
         self.sessions = sessions  # one a channel
-        self._silero = silero
+        self.silero = silero
         self._renews = renews
         self._quiet = [0] * len(sessions)  # samples without speech
-        self._states = self._fresh()
+        self.states = self._fresh()  # of voice activity detection, a channel each
         self._end = 0  # media time up to which audio has been fed
         self._held: list[tuple[int, Event]] = []  # events of channels that are ahead, with time
         self._closed = False
 
     def _fresh(self) -> list[VadState]:
-        return [self._silero.open() for _ in self.sessions] if self._silero else []
+        return [self.silero.open() for _ in self.sessions] if self.silero else []
 
     @property
     def heard(self) -> int:
@@ -56,31 +56,28 @@ class SourceStream:
 
         `reason` says why there is a gap before it, if there is one.
         """
+        feed_together([(self, start, rows, reason)])
+
+    def expect(self, start: int, rows: Rows, reason: str) -> Rows:
+        """The same, but that it is still to be judged: what is to be, short gaps filled."""
         gap = start - self._end
         if gap > 0:
             self._hold([Gap(self._end, start, reason)])
-        if 0 < gap <= FILLED:
-            self._listen(np.zeros((len(rows), gap), np.float32))
-        elif gap > FILLED:
+        if gap > FILLED:
             for session in self.sessions:
                 session.skip(start)
-            self._states = self._fresh()
-        self._listen(rows)
+            self.states = self._fresh()
         self._end = start + rows.shape[1]
+        filled = gap if 0 < gap <= FILLED else 0
+        return np.pad(rows, ((0, 0), (filled, 0))) if filled else rows
 
-    def _listen(self, rows: Rows) -> None:
-        if not self._silero:
-            for session, row in zip(self.sessions, rows, strict=True):
-                session.feed(row, ())
-            return
-        results = self._silero.listen(self._states, [torch.from_numpy(row) for row in rows])
-        self._states = [state for _, state in results]
-        for n, (session, row, (found, _)) in enumerate(
-            zip(self.sessions, rows, results, strict=True)
-        ):
-            chances = found.tolist()
+    def judged(self, rows: Rows, results: Sequence[tuple[torch.Tensor, VadState]]) -> None:
+        """What is expected, and what voice activity detection says of it, a channel each."""
+        self.states = [state for _, state in results]
+        for n, (session, row) in enumerate(zip(self.sessions, rows, strict=True)):
+            chances = results[n][0].tolist() if results else ()
             session.feed(row, chances)
-            if self._renews:
+            if self._renews and results:
                 self._renew(n, len(row), is_quiet=all(chance < VOICED for chance in chances))
 
     def _renew(self, channel: int, samples: int, *, is_quiet: bool) -> None:
@@ -88,7 +85,7 @@ class SourceStream:
         self._quiet[channel] = self._quiet[channel] + samples if is_quiet else 0
         if self._quiet[channel] >= RENEWAL:
             self._quiet[channel] = 0
-            self._states[channel] = self._states[channel].renewed()
+            self.states[channel] = self.states[channel].renewed()
 
     def close(self) -> None:
         """No more audio comes."""
@@ -144,3 +141,23 @@ class SourceStream:
     def _hold(self, events: Iterable[Event]) -> None:
         for event in events:
             self._held.append((0 if isinstance(event, Language) else event.start, event))
+
+
+def feed_together(blocks: Sequence[tuple[SourceStream, int, Rows, str]]) -> None:
+    """Audio for several streams, each of them once: judged in one batch, which costs little more
+    than the audio of one.
+    """
+    expected = [
+        (stream, stream.expect(start, rows, reason)) for stream, start, rows, reason in blocks
+    ]
+    heard = [(stream, rows) for stream, rows in expected if stream.silero]
+    results: list[tuple[torch.Tensor, VadState]] = []
+    if heard and heard[0][0].silero:
+        results = heard[0][0].silero.listen(
+            [state for stream, _ in heard for state in stream.states],
+            [torch.from_numpy(row) for _, rows in heard for row in rows],
+        )
+    for stream, rows in expected:
+        count = len(rows) if stream.silero else 0
+        stream.judged(rows, results[:count])
+        results = results[count:]

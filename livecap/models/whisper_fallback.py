@@ -27,6 +27,8 @@ UNLIKELY = -1.0  # mean log-probability below which text counts as wrong
 HOPELESS = -2.0  # mean log-probability below which no text is kept: none was ever right
 NO_SPEECH = 0.6  # probability of "no speech" from which unlikely text counts as none
 
+DENSE, BRIEFEST = 20, 16  # tokens a second, and besides: no speech in any script has more
+
 UNSAID = 1.0  # seconds of speech after the words that are said, by which the text has not ended
 SURE = -0.4  # mean log-probability from which a repetition is believed, if no context led there
 
@@ -71,7 +73,7 @@ class Fallback:
         given = [text.strip() for text in (config.hotwords, config.prompt) if text.strip()]
         return self.tokenizer.encode(" " + " ".join(given)) if given else []
 
-    def decode(
+    def decode(  # noqa: PLR0913 - all that a text depends on
         self,
         memory: Memory,
         language: str,
@@ -82,10 +84,12 @@ class Fallback:
         seed: int,
         draft: Sequence[int] = (),
         deadline: float = math.inf,
+        hurry: bool = False,
     ) -> Generator[Ask, Any, Attempt]:
         """Decode `seconds` of audio at rising temperatures until the text is believable.
 
-        If it never is, the likeliest is taken. `draft` is a guess at the text.
+        If it never is, the likeliest is taken. `draft` is a guess at the text. With `hurry`, the
+        temperature after one at which the text looped is passed over: it mostly loops there, too.
         """
         specials, half = self.tokenizer.specials, self.limit // 2
         start = self.tokenizer.prompt(language, task=config.task, timestamps=config.timestamps)
@@ -94,16 +98,22 @@ class Fallback:
         tries = [(temperature, True) for temperature in config.temperatures]
         if context:
             tries.insert(1, (config.temperatures[0], False))
+        passed = False  # the last temperature was passed over
+        room = min(half, int(DENSE * seconds) + BRIEFEST)
         unled: float | None = None  # probability of no speech where nothing leads the model
         runaway = Runaway(specials.timestamp_begin, int(SPOKEN * seconds))
         for number, (temperature, with_context) in enumerate(tries):
-            if not with_context or (attempts and attempts[-1].looped):
+            looped = bool(attempts) and attempts[-1].looped
+            passed = hurry and with_context and looped and not passed and number < len(tries) - 1
+            if passed:
+                continue
+            if not with_context or looped:
                 context = ()
             before = [*self.given(config), *context][-(half - 1) :]
             prompt = (*([specials.startofprev, *before] if before else []), *start)
             decoded: Decoded = yield Request(
                 prompt=prompt,
-                limit=min(len(prompt) + half, self.limit),
+                limit=min(len(prompt) + room, self.limit),
                 ends=frozenset({specials.eot}),
                 rules=self._rules(config),
                 temperature=temperature,
@@ -111,7 +121,7 @@ class Fallback:
                 memory=memory,
                 watch=(len(prompt) - len(start), specials.nospeech),
                 halt=runaway,
-                draft=() if temperature else tuple(draft)[: half - 1],
+                draft=() if temperature else tuple(draft)[: room - 1],
                 deadline=deadline,
             )
             draft = ()

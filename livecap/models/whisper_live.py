@@ -105,6 +105,7 @@ class Updates:
                 seed=work.number * 100_003,
                 draft=work.update.draft,
                 deadline=work.deadline,
+                hurry=True,
             )
         )
 
