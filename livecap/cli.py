@@ -10,6 +10,7 @@ from cyclopts import App, CycloptsError, Parameter
 
 from livecap import __version__
 from livecap.cli_live import Flat, bench, devices, mic
+from livecap.cli_serve import from_file, serve
 from livecap.config import DecodeConfig, ModelConfig, OutputConfig, VadConfig
 from livecap.errors import ConfigError, LivecapError
 from livecap.frontends.typed import (
@@ -101,6 +102,7 @@ def file(  # noqa: PLR0913 - its flags
 app.command(mic)
 app.command(bench)
 app.command(devices)
+app.command(serve, config=from_file)
 
 
 @app.command

@@ -1,0 +1,48 @@
+"""OpenAI's `/v1/realtime` for transcription, as a state machine without input or output.
+
+A transport makes a `RealtimeSession` for each connection, passes in messages and what live streams
+tell, and carries out the actions that come back: frames to send, and streams to open, feed, finish
+and drop. All rules of the protocol are in here: sessions, items, errors, formats and dialects.
+"""
+
+from livecap.frontends.realtime.actions import (
+    Action,
+    Close,
+    Drop,
+    Feed,
+    Finish,
+    Frame,
+    Hearing,
+    Open,
+)
+from livecap.frontends.realtime.connection import Catalogue, Connection, Limits, asks_for_beta
+from livecap.frontends.realtime.dialects import DIALECTS, Dialect
+from livecap.frontends.realtime.refusal import Refusal, error_event, new_id, turned_away
+from livecap.frontends.realtime.session import RealtimeSession
+from livecap.frontends.realtime.settings import Settings
+from livecap.frontends.realtime.views import Views, check_session
+
+__all__ = [
+    "DIALECTS",
+    "Action",
+    "Catalogue",
+    "Close",
+    "Connection",
+    "Dialect",
+    "Drop",
+    "Feed",
+    "Finish",
+    "Frame",
+    "Hearing",
+    "Limits",
+    "Open",
+    "RealtimeSession",
+    "Refusal",
+    "Settings",
+    "Views",
+    "asks_for_beta",
+    "check_session",
+    "error_event",
+    "new_id",
+    "turned_away",
+]

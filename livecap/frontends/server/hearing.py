@@ -1,0 +1,46 @@
+"""What a realtime session asks for -> how a live stream is cut up, and how it is decoded."""
+
+from dataclasses import replace
+
+from livecap.config import DecodeConfig, LiveOptions, VadConfig
+from livecap.events import RATE
+from livecap.frontends.realtime.actions import Delay, Hearing
+from livecap.live import LiveConfig
+from livecap.models.protocol import Model
+from livecap.policies import live_config
+
+# How often speech is heard again, against what suits the model: `delay` of OpenAI's API trades the
+# moment of a word for its certainty, and so does this.
+PACE: dict[Delay | None, float] = {
+    None: 1.0,
+    "minimal": 0.5,
+    "low": 0.75,
+    "medium": 1.0,
+    "high": 1.5,
+    "xhigh": 2.5,
+}
+LEAST, MOST = 0.01, 0.99  # thresholds of speech that mean something
+
+
+def heard_by(
+    hearing: Hearing, model: Model, options: LiveOptions
+) -> tuple[LiveConfig, DecodeConfig]:
+    """Raises ConfigError for what the model can't follow."""
+    vad = VadConfig(
+        vad_threshold=min(max(hearing.threshold, LEAST), MOST),
+        vad_min_silence=min(VadConfig().vad_min_silence, hearing.silence_ms),
+        vad_pad=hearing.prefix_padding_ms,
+        vad_tail=min(VadConfig().vad_tail, hearing.silence_ms),
+    )
+    config = live_config(model, options, vad=vad, language=hearing.language)
+    interval = round(config.interval * PACE[hearing.delay])
+    if hearing.turns:
+        pause = hearing.silence_ms * RATE // 1000
+        config = replace(config, turns=True, pause=pause, bridge=max(config.bridge, pause))
+    decode = DecodeConfig(
+        language=hearing.language,
+        words=hearing.words,
+        prompt=hearing.prompt,
+        hotwords=", ".join(hearing.keywords),
+    )
+    return replace(config, interval=interval), decode

@@ -1,0 +1,163 @@
+"""The options of `livecap serve`, checked once. Fields are flags, their texts the help."""
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from livecap.errors import ConfigError
+
+SIZE = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+KEYS = "LIVECAP_API_KEY"  # of the environment: keys with commas between
+SECRET = "ek_"  # what client secrets begin with (OpenAI's ephemeral keys)
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+
+
+def _check(ok: bool, option: str, value: object, remedy: str) -> None:
+    if not ok:
+        raise ConfigError(f"{option} can't be {value}", remedy=remedy)
+
+
+@dataclass(frozen=True, slots=True)
+class ServeConfig:
+    """How the server is reached, by whom, and how much it takes on."""
+
+    model: tuple[str, ...] = ("auto",)
+    """A name that `livecap models` lists, a hub id or a folder; auto: the best on this machine.
+    Again for more: the first is loaded at once and serves those who name none, the others when they
+    are first asked for."""
+    alias: tuple[str, ...] = ()
+    """A further name for a model, as in whisper-1=small. OpenAI's names mean the first model."""
+    list_aliases: bool = False
+    """List those names among the models, too."""
+    pull: bool = False
+    """Fetch models first that are not on this machine."""
+
+    host: str = "127.0.0.1"
+    """The address to listen on; 0.0.0.0 or :: for every one, which needs a key."""
+    port: int = 8000
+    """0: any that is free."""
+    api_key: tuple[str, ...] = field(default=(), repr=False)
+    """What clients have to name; again for more. LIVECAP_API_KEY, with commas between keys, keeps
+    them out of the list of processes."""
+    insecure: bool = False
+    """Listen to more than this machine although no key is asked for."""
+    query_key: bool = False
+    """Take keys from the URL too (?api_key=): they end up in the logs of whatever is between."""
+    tls: str = ""
+    """auto: with a certificate of its own. Or two files of PEM: certificate,key."""
+    cors_origin: tuple[str, ...] = ()
+    """A web page's origin that may use this server, as in https://example.org; again for more, or *
+    for all. Pages of this machine may always."""
+
+    max_sessions: int = 0
+    """Live sessions at once; 0: as many as the machine bears, by what those that run take."""
+    max_uploads: int = 32
+    """Files under way at once."""
+    max_upload: str = "512M"
+    """The largest file that is taken."""
+    max_duration: int = 14_400
+    """Seconds: the longest recording that is taken; 0: any."""
+    session_length: int = 3600
+    """Seconds after which a live session is ended; 0: never."""
+    idle_timeout: int = 300
+    """Seconds without a message after which a live session is ended; 0: never."""
+    min_commit_ms: int = 100
+    """Milliseconds of audio that a commit needs; 0: any at all."""
+    strict: bool = False
+    """Refuse session fields that are not known, instead of naming them as ignored."""
+    grace: int = 20
+    """Seconds that a stop waits, at most, for what is still being captioned."""
+    log_level: LogLevel = "info"
+    """info: a line for each request. Audio, text and keys are never logged."""
+
+    def __post_init__(self) -> None:
+        _check(bool(self.model), "--model", "empty", "Name one, or leave it out.")
+        _check(0 <= self.port < 65_536, "--port", self.port, "Use 0 to 65535.")
+        for name, value, most in (
+            ("--max-sessions", self.max_sessions, 100_000),
+            ("--max-duration", self.max_duration, 1_000_000),
+            ("--session-length", self.session_length, 10_000_000),
+            ("--idle-timeout", self.idle_timeout, 1_000_000),
+            ("--min-commit-ms", self.min_commit_ms, 60_000),
+            ("--grace", self.grace, 3600),
+        ):
+            _check(0 <= value <= most, name, value, f"Use 0 to {most}.")
+        _check(0 < self.max_uploads <= 10_000, "--max-uploads", self.max_uploads, "Use 1 to 10000.")
+        for key in self.api_key:
+            check_key(key, "--api-key")
+        for entry in self.alias:
+            name, _, target = entry.partition("=")
+            _check(bool(name and target), "--alias", repr(entry), "Write it as in whisper-1=small.")
+        for origin in self.cors_origin:
+            _check(_is_origin(origin), "--cors-origin", origin, "Write https://host:port, no path.")
+        _check(self.upload_limit > 0, "--max-upload", self.max_upload, "Use a size as in 512M.")
+
+    @property
+    def upload_limit(self) -> int:
+        """Bytes of the largest file that is taken."""
+        found = SIZE.fullmatch(self.max_upload.strip())
+        remedy = "Use a number of bytes, or a size as in 512M or 2G."
+        if found is None:
+            raise ConfigError(f"--max-upload can't be {self.max_upload!r}", remedy=remedy)
+        return int(found[1]) * UNITS[found[2].lower()]
+
+    @property
+    def aliases(self) -> dict[str, str]:
+        """The further names for models, and what they mean."""
+        return dict(entry.split("=", 1) for entry in self.alias)
+
+
+def keys_of(config: ServeConfig, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """The keys that open the server: those of the options, else those of the environment."""
+    if config.api_key:
+        return config.api_key
+    named = (key.strip() for key in environment.get(KEYS, "").split(","))
+    keys = tuple(key for key in named if key)
+    for key in keys:
+        check_key(key, KEYS)
+    return keys
+
+
+def check_key(key: str, option: str) -> None:
+    """Refuse a key that no client could send. It isn't repeated in the message."""
+    if not key or not key.isascii() or not key.isprintable() or " " in key:
+        raise ConfigError(
+            f"{option}: a key is empty, or has blanks or characters outside ASCII",
+            remedy="Use letters, digits, - and _.",
+        )
+    if key.startswith(SECRET):
+        raise ConfigError(
+            f"{option}: a key begins with {SECRET}, as the server's client secrets do",
+            remedy="Choose another one.",
+        )
+
+
+def refuse_exposed(config: ServeConfig, keys: tuple[str, ...]) -> None:
+    """Refuse to serve other machines without a key, unless that was asked for by name."""
+    if keys or config.insecure or is_loopback(config.host):
+        return
+    raise ConfigError(
+        f"--host {config.host} would let every machine of the network use this one without a key",
+        remedy=f"Set {KEYS} or --api-key; or add --insecure if that is wanted.",
+    )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host's name or address is this machine as only its own programs reach it."""
+    named = host.lower().rstrip(".").removeprefix("[").removesuffix("]")
+    if named == "localhost" or named.endswith(".localhost"):
+        return True
+    try:
+        return ipaddress.ip_address(named).is_loopback
+    except ValueError:
+        return False
+
+
+def _is_origin(origin: str) -> bool:
+    if origin in ("*", "null"):
+        return True
+    return re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/\s?#]+", origin) is not None

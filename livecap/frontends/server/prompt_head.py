@@ -1,0 +1,44 @@
+"""uvicorn's HTTP, but that the head of a request has to come in time.
+
+uvicorn waits for it without end, so that a client could hold connections for nothing but opening
+them. (The body's time is limited by who reads it.)
+"""
+
+import asyncio
+from typing import ClassVar
+
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+
+class PromptHead(H11Protocol):
+    """One connection."""
+
+    patience: ClassVar[float] = (
+        30.0  # seconds from a connection, or a head's first byte, to its end
+    )
+    late: asyncio.TimerHandle | None = None  # while a head is waited for
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """As uvicorn narrows it."""
+        super().connection_made(transport)
+        self._watch()
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of heads and bodies."""
+        super().data_received(data)
+        self._watch()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is closed."""
+        super().connection_lost(exc)
+        self._watch()
+
+    def _watch(self) -> None:
+        # One that has become a WebSocket, or was lost, is none of uvicorn's HTTP connections.
+        is_ours = self in self.connections
+        is_waiting = is_ours and (self.cycle is None or self.cycle.response_complete)
+        if is_waiting and self.late is None:
+            self.late = self.loop.call_later(self.patience, self.transport.close)
+        elif self.late and not is_waiting:
+            self.late.cancel()
+            self.late = None

@@ -1,0 +1,110 @@
+"""Client secrets: short-lived keys for browsers, signed, so that nobody has to keep them.
+
+Source: OpenAI's Realtime API, `POST /v1/realtime/client_secrets`: a value that begins with `ek_`,
+an expiry, and the configuration that sessions opened with it begin with.
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import os
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from livecap.frontends.server.options import SECRET
+
+SHORTEST, USUAL, LONGEST = 10, 600, 7200  # seconds that a secret lasts
+LARGEST = 6000  # characters: it has to fit into the head of a request
+TAG = hashlib.sha256().digest_size  # bytes of the signature
+
+# What makes trying keys out on somebody's secret slow: 16 MiB and some 50 ms each.
+SCRYPT_COST, SCRYPT_BLOCK = 1 << 14, 8
+
+
+class _Payload(msgspec.Struct, frozen=True, array_like=True):
+    """What a secret's value carries."""
+
+    expires: int
+    session: dict[str, object]
+    nonce: bytes  # two secrets are never the same
+
+
+@dataclass(frozen=True, slots=True)
+class Secret:
+    """A secret that was found to be one of ours and not to have expired."""
+
+    value: str
+    expires: int  # Unix seconds
+    session: Mapping[str, object]  # the configuration to begin with
+
+
+def signing_key(keys: Sequence[str]) -> bytes:
+    """The API keys -> the key that secrets are signed with.
+
+    With API keys it stays the same after a restart, and in other processes with those keys; without
+    any it is new for each process.
+    """
+    if not keys:
+        return os.urandom(32)
+    joined = "\n".join(sorted(keys)).encode()
+    salt = b"livecap client secrets, form 1"  # another form: another key
+    return hashlib.scrypt(joined, salt=salt, n=SCRYPT_COST, r=SCRYPT_BLOCK, p=1, dklen=32)
+
+
+class Secrets:
+    """Makes secrets and reads them."""
+
+    def __init__(self, key: bytes, now: Callable[[], float]) -> None:
+        """`now`: Unix seconds."""
+        self._key = key
+        self._now = now
+
+    def make(self, session: Mapping[str, object], seconds: int) -> Secret | None:
+        """A configuration -> a secret that lasts so many seconds.
+
+        None if it is too large, has numbers that are, or goes too deep.
+        """
+        assert SHORTEST <= seconds <= LONGEST
+        expires = int(self._now()) + seconds
+        payload = _Payload(expires, dict(session), os.urandom(8))
+        try:
+            packed = zlib.compress(msgspec.msgpack.encode(payload))
+        except (OverflowError, RecursionError):
+            return None
+        value = SECRET + _text(self._sign(packed) + packed)
+        return Secret(value, expires, session) if len(value) <= LARGEST else None
+
+    def read(self, value: str) -> Secret | None:
+        """A value -> the secret, if this server made it and it has not expired."""
+        data = _bytes(value.removeprefix(SECRET)) if len(value) <= LARGEST else None
+        if data is None or not value.startswith(SECRET) or len(data) <= TAG:
+            return None
+        tag, packed = data[:TAG], data[TAG:]
+        if not hmac.compare_digest(tag, self._sign(packed)):
+            return None
+        # Only what was signed gets here, so it can be trusted to unpack to something small.
+        payload = msgspec.msgpack.decode(zlib.decompress(packed), type=_Payload)
+        if self._now() >= payload.expires:
+            return None
+        return Secret(value, payload.expires, payload.session)
+
+    def _sign(self, packed: bytes) -> bytes:
+        return hmac.digest(self._key, packed, "sha256")
+
+
+def _text(data: bytes) -> str:
+    """Bytes -> letters that a WebSocket's subprotocol may have, too."""
+    return base64.urlsafe_b64encode(data).rstrip(b"=").decode("ascii")
+
+
+def _bytes(text: str) -> bytes | None:
+    try:
+        padded = text.encode("ascii") + b"=" * (-len(text) % 4)
+        data = base64.b64decode(padded, altchars=b"-_", validate=True)
+    except (UnicodeEncodeError, binascii.Error):
+        return None
+    return data if _text(data) == text else None  # only one spelling of a secret is that secret

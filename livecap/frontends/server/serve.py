@@ -1,0 +1,114 @@
+"""`livecap serve`: options -> a server that runs until it is told to stop -> exit status."""
+
+import asyncio
+import os
+import socket
+import ssl
+from collections.abc import Sequence
+from datetime import UTC, datetime
+
+from starlette.routing import BaseRoute
+
+from livecap.checkpoints import Checkpoint, resolve
+from livecap.config import LiveOptions, ModelConfig, Task
+from livecap.errors import LivecapError
+from livecap.events import RATE
+from livecap.frontends.messages import report
+from livecap.frontends.server import listen, logs, tls
+from livecap.frontends.server.app import build
+from livecap.frontends.server.options import ServeConfig, keys_of, refuse_exposed
+from livecap.frontends.server.parts import Parts, assemble
+from livecap.frontends.server.pool import Models, Served, load_served, served_name
+from livecap.frontends.server.server import Server, settings
+from livecap.frontends.server.sockets import endpoint
+from livecap.frontends.transcriptions import Limits, Outcome, routes
+
+STOPPED = 0  # exit status: a server is meant to be stopped
+ENDPOINTS: dict[Task, str] = {"transcribe": "transcriptions", "translate": "translations"}
+
+
+def run_serve(config: ServeConfig, live: LiveOptions, run: ModelConfig) -> int:
+    """Serve until a signal comes. Raises LivecapError for what can't begin at all."""
+    keys = keys_of(config, os.environ)
+    refuse_exposed(config, keys)
+    names = tls.own_names()
+    secure = _tls(config, names)
+    models = models_of(config, run)
+    bound = listen.bind(config.host, config.port)
+    try:
+        logs.configure(config.log_level)
+        where = listen.url(bound, names, secure=secure is not None)
+        parts = assemble(config, models, live=live, keys=keys, hosts=names.hosts)
+        return Run(parts, where, secure).until_stopped(bound)
+    finally:
+        for one in bound:
+            one.close()
+
+
+def _tls(config: ServeConfig, names: tls.Names) -> ssl.SSLContext | None:
+    if not config.tls:
+        return None
+    return tls.context(config.tls, tls.folder(), names, datetime.now(UTC))
+
+
+def models_of(config: ServeConfig, run: ModelConfig) -> Models:
+    """The models that are named. Raises LivecapError for one that isn't on this machine."""
+    found: dict[str, Checkpoint] = {}
+    for name in config.model:
+        checkpoint = resolve(name, pull=config.pull)
+        found.setdefault(served_name(checkpoint), checkpoint)
+
+    def load(name: str) -> Served:
+        return load_served(name, found[name], run)
+
+    return Models(tuple(found), load, config.aliases)
+
+
+def transcription_routes(parts: Parts) -> Sequence[BaseRoute]:
+    """The routes for files, counted."""
+    config, metrics = parts.config, parts.metrics
+    limits = Limits(upload=config.upload_limit, duration=config.max_duration * RATE)
+
+    def told(outcome: Outcome) -> None:
+        problem, seconds = outcome.problem, outcome.audio / RATE
+        if problem:
+            metrics.errors.labels(problem.code or str(problem.status)).inc()
+        if seconds and outcome.model:
+            metrics.items.labels("failed" if problem else "completed").inc()
+            metrics.audio.labels(ENDPOINTS[outcome.task], outcome.model).inc(seconds)
+        if seconds and not problem:
+            metrics.rtf.observe(outcome.took / seconds)
+
+    return routes(parts.models, parts.admission, limits, told=told)
+
+
+class Run:
+    """One run of the server, reached at the URL `where`."""
+
+    def __init__(self, parts: Parts, where: str, secure: ssl.SSLContext | None) -> None:
+        self._parts = parts
+        self._where = where
+        self._failure: LivecapError | None = None  # why it can't go on
+        app = build(parts, endpoint(parts), transcription_routes(parts), self._started)
+        self.server = Server(settings(app, secure), parts.drain, parts.config.grace)
+
+    def until_stopped(self, bound: list[socket.socket]) -> int:
+        """Serve at the sockets -> exit status. Raises what keeps the first model from loading."""
+        report(f"livecap serve: {self._where}, loading {self._parts.models.default}")
+        self.server.run(sockets=bound)
+        if self._failure:
+            raise self._failure
+        return STOPPED
+
+    def _started(self, task: asyncio.Task[Served]) -> None:
+        """The first model is warm; without it there is nothing to serve."""
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            report(f"livecap serve: {self._where} ready, model {task.result().name}")
+            return
+        self.server.should_exit = True
+        if not isinstance(error, LivecapError):
+            raise error
+        self._failure = error
