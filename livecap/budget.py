@@ -4,8 +4,9 @@ import math
 from dataclasses import dataclass
 
 HALF_LIFE = 30.0  # seconds after which a measurement counts half
-SHARE = 0.8  # of all time that may be spent on what can't be left out; the rest are updates
-OFTEN = 0.25  # a second: how often someone who speaks pauses, at least
+SHARE = 0.7  # of all time that may be spent on what can't be left out; the rest are updates
+OFTEN = 0.3  # a second of audio: how often someone who speaks pauses, as long as little is known
+KNOWN = 60.0  # seconds of audio that make as much of a difference as that
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,18 +30,23 @@ class Budget:
         self._busy = 0.0  # of them spent computing
         self._works = 0.0  # pieces of work that this was spent on
         self._urgent = 0.0  # of them such that somebody waits for
-        self._streams = 0.0  # seconds of live streams, all together
+        self._audio = 0.0  # seconds that came for live streams
 
-    def pass_time(self, now: float, *, busy: float, works: int, urgent: int, streams: int) -> None:
-        """Since the last call: seconds of computing, work begun, live streams that were open."""
+    def begin(self, *, is_urgent: bool) -> None:
+        """A piece of work."""
+        self._works += 1
+        self._urgent += is_urgent
+
+    def pass_time(self, now: float, *, busy: float, audio: float) -> None:
+        """Since the last call: seconds of computing, and of audio for live streams."""
         passed = max(now - self._now, 0.0)
         fade = math.exp2(-passed / HALF_LIFE)
         self._now = now
         self._time = self._time * fade + passed
         self._busy = self._busy * fade + busy
-        self._works = self._works * fade + works
-        self._urgent = self._urgent * fade + urgent
-        self._streams = self._streams * fade + passed * streams
+        self._works *= fade
+        self._urgent *= fade
+        self._audio = self._audio * fade + audio
 
     @property
     def busy(self) -> float:
@@ -53,5 +59,5 @@ class Budget:
         if not self._works:
             return 1
         cost = self._busy / self._works
-        often = max(self._urgent / self._streams if self._streams else 0.0, OFTEN)
+        often = max((self._urgent + OFTEN * KNOWN) / (self._audio + KNOWN), OFTEN)
         return max(int(SHARE / (cost * often)), 1) if cost else 1

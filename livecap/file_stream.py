@@ -1,6 +1,7 @@
 """One recording that a service captions beside its live streams."""
 
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from threading import Condition
 
 from livecap.config import DecodeConfig
@@ -14,6 +15,23 @@ from livecap.work import Work
 
 PIECE = 10 * RATE  # samples that are judged together
 AHEAD = 60 * RATE  # samples that are taken in while nothing of them can be recognised
+
+
+def in_turn(files: Iterable["FileStream"], most: int) -> Iterator[tuple["FileStream", Work]]:
+    """Work of recordings, a piece of each in turn, so that at most so many are under way.
+
+    They are taken in as far as that needs.
+    """
+    waiting = deque(files)
+    room = most - sum(file.given for file in waiting)
+    while waiting and room > 0:
+        file = waiting.popleft()
+        work = file.work()
+        if work or file.take_in():
+            waiting.append(file)
+        if work:
+            room -= 1
+            yield file, work
 
 
 class FileStream(Handle):

@@ -7,12 +7,10 @@ machine is too slow for every update (`catch_up`) are some left out.
 
 from collections import deque
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
-from livecap.commit import CommitPolicy
-from livecap.config import VadConfig
 from livecap.epoch import Epoch
 from livecap.events import RATE, Event
+from livecap.live_config import LiveConfig
 from livecap.opened import Opened
 from livecap.segments import Pcm, Segment, is_audible, quietest
 from livecap.transcript import Transcript
@@ -26,25 +24,6 @@ EVIDENCE = 3 * RATE  # samples of speech that tell its language
 ENOUGH = 5  # words that tell it, too
 
 
-@dataclass(frozen=True, slots=True)
-class LiveConfig:
-    """How a live stream is cut up and updated. Lengths are in samples of speech."""
-
-    policy: CommitPolicy
-    vad: VadConfig | None = field(default_factory=VadConfig)  # None: everything counts as speech
-    interval: int = 2 * RATE  # new speech from which an update is due
-    lead: int = 0  # samples more before the first one
-    pause: int = RATE * 6 // 10  # silence after which all that was heard is said for good
-    sentence: int = 12 * RATE  # from here on such a pause after a sentence ends the segment
-    bridge: int = 3 * RATE  # silence that ends a segment of any length
-    most: int = 16 * RATE  # no segment gets longer
-    carry: int = 0  # words of text that the next segment goes on from
-    catch_up: bool = True  # leave out updates whose audio has been overtaken
-    language: str | None = None
-    speaker: str | None = None  # label for all events of this stream
-    turns: bool = False  # tell when someone begins and ends to speak; needs `vad`
-
-
 class Live:
     """A stream that is captioned while it goes on. It is a `session.Stream`."""
 
@@ -55,8 +34,7 @@ class Live:
         tail = config.vad.vad_tail * RATE // 1000 if config.vad else 0
         self._pause = max(config.pause, tail)  # what is kept after speech is heard with it
         self._bridge = max(config.bridge, tail)
-        self._turns = Turns(config.vad, self._pause) if config.turns and config.vad else None
-        self._voices: list[Event] = []  # that have not been taken
+        self._turns = Turns(config.vad if config.turns else None, self._pause)
         self._ready: Work | None = None
         self._hangs = False  # whether something waits for it: a pause or an end that was reached
         self._given: Work | None = None  # its hypothesis is awaited
@@ -74,8 +52,7 @@ class Live:
         assert not self._epochs[-1].is_closed, "audio after the end"
         chances = list(probabilities)
         self._epochs[-1].feed(pcm, chances)
-        if self._turns:
-            self._voices += self._turns.feed(chances)
+        self._turns.feed(chances)
         self.total += len(pcm)
 
     def close(self) -> None:
@@ -88,8 +65,7 @@ class Live:
         assert to >= last.stop, "time went back"
         last.is_closed = True
         self._transcript.gap(last.stop, to)
-        if self._turns:
-            self._voices += self._turns.skip(to)
+        self._turns.skip(to)
         self._epochs.append(Epoch(self.config.vad, to))
 
     def accept(self, hypothesis: Hypothesis) -> None:
@@ -174,8 +150,7 @@ class Live:
 
     def events(self) -> list[Event]:
         """What has happened since the last call, in order."""
-        voices, self._voices = self._voices, []
-        return [*voices, *self._transcript.take()]
+        return [*self._turns.take(), *self._transcript.take()]
 
     def finish(self) -> list[Event]:
         """After the last hypothesis: the events left, the silence at the end among them."""
@@ -220,7 +195,7 @@ class Live:
         if not speech.is_open:
             return
         length = speech.length
-        if self._turns and not speech.has_paused:
+        if not speech.has_paused:
             self._turns.speaking()
         if length >= self.config.most:
             self._close(epoch, self._cut(epoch))
@@ -250,11 +225,10 @@ class Live:
             segment = epoch.speech.view(length).moved(epoch.origin)
             part = self.opened.decide(self.config.policy, final=True)
             self._transcript.publish(self._work(segment, whole=True, last=False), part)
-        self._tell_settled(epoch.origin + epoch.speech.now, paused=True)
+        self._tell_settled(epoch.origin + epoch.speech.now, True)
 
-    def _tell_settled(self, at: int, *, paused: bool) -> None:
-        if self._turns:
-            self._transcript.events += self._turns.settle(at, paused=paused)
+    def _tell_settled(self, at: int, paused: bool) -> None:
+        self._transcript.events += self._turns.settle(at, paused=paused)
 
     def _due(self, epoch: Epoch, length: int) -> int:
         """Samples of the open segment to be heard now; 0 if that can wait."""
@@ -285,7 +259,7 @@ class Live:
         paused = length == speech.length and (speech.has_paused or epoch.is_judged)
         if not length:
             speech.discard()
-            self._tell_settled(now, paused=True)
+            self._tell_settled(now, True)
             return
         segment = speech.close(length).moved(epoch.origin)
         self._closing = now if paused else segment.stop, paused
@@ -293,8 +267,7 @@ class Live:
             self._finish(self._work(segment, whole=True, last=True), None)
         elif not self.opened.heard and not is_audible(segment.pcm):
             self.opened = Opened(self.opened.number)
-            at, paused = self._closing
-            self._tell_settled(at, paused=paused)
+            self._tell_settled(*self._closing)
         else:
             self._ask(segment, whole=True, hangs=True, last=True)
 
@@ -302,7 +275,7 @@ class Live:
         if not last and not is_audible(segment.pcm):
             if hangs:
                 epoch = self._epochs[0]
-                self._tell_settled(epoch.origin + epoch.speech.now, paused=True)
+                self._tell_settled(epoch.origin + epoch.speech.now, True)
             return
         self._ready, self._hangs = self._work(segment, whole=whole, last=last), hangs
 
@@ -328,8 +301,7 @@ class Live:
         if part.words or not was_told:
             self._transcript.publish(work, part, scores=opened.scores)
         self._transcript.end(work.segment, opened.lost, opened.reason)
-        at, paused = self._closing
-        self._tell_settled(at, paused=paused)
+        self._tell_settled(*self._closing)
         carried = () if opened.reason else (*self._before, *text)
         self._before = carried[-self.config.carry :] if self.config.carry else ()
         self.opened = Opened(opened.number + 1)

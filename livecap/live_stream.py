@@ -6,7 +6,8 @@ from threading import Condition
 from livecap.config import DecodeConfig
 from livecap.events import RATE, Event, Pace
 from livecap.handle import AT_ONCE, Handle, Rows, joined
-from livecap.live import Live, LiveConfig
+from livecap.live import Live
+from livecap.live_config import LiveConfig
 from livecap.stream import SourceStream
 from livecap.vad import Silero
 

@@ -4,7 +4,7 @@ from livecap.commit import AlignAtt, AppendOnly, CommitPolicy, LocalAgreement, R
 from livecap.config import LiveOptions, VadConfig
 from livecap.errors import ConfigError
 from livecap.events import RATE
-from livecap.live import LiveConfig
+from livecap.live_config import LiveConfig
 from livecap.models.protocol import Model
 
 

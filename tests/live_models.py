@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from livecap.events import RATE, Caption, Event, Scores, Word
-from livecap.live import Live, LiveConfig
+from livecap.live import Live
+from livecap.live_config import LiveConfig
 from livecap.segments import Pcm, Segment
 from livecap.vad import FRAME
 from livecap.work import Hypothesis, Passage, Work

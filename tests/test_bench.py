@@ -16,7 +16,7 @@ from livecap.events import RATE, Caption, Word
 from livecap.frontends import bench_measures as measures
 from livecap.frontends.bench import BenchConfig, run_bench
 from livecap.frontends.bench_runs import perform, read
-from livecap.live import LiveConfig
+from livecap.live_config import LiveConfig
 from livecap.models import load
 from livecap.models.load import Loaded
 from livecap.models.protocol import Recognition

@@ -24,7 +24,8 @@ from live_models import (
 from livecap.commit import AlignAtt, AppendOnly, CommitPolicy, LocalAgreement, Rollback
 from livecap.config import VadConfig
 from livecap.events import RATE, Language, Silence, Unrecognised
-from livecap.live import EVIDENCE, Live, LiveConfig
+from livecap.live import EVIDENCE, Live
+from livecap.live_config import LiveConfig
 from livecap.segments import Pcm
 from livecap.vad import FRAME, Gate
 from livecap.work import Work

@@ -19,7 +19,8 @@ from livecap.engine.request import Request
 from livecap.events import RATE, Caption, Event
 from livecap.frontends.file import FileRun, Progress
 from livecap.frontends.pump import Pump, ReadConfig
-from livecap.live import Live, LiveConfig
+from livecap.live import Live
+from livecap.live_config import LiveConfig
 from livecap.models.load import Loaded, load_model
 from livecap.models.protocol import Pcm, Recognition
 from livecap.policies import live_config

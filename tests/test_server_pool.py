@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from server_parts import FakeService, Loader, models_of
@@ -162,3 +163,19 @@ def test_a_folder_is_called_by_its_last_part(tmp_path: Path) -> None:
     assert served_name(known) == "tiny.en"
     hub = Checkpoint("openai/whisper-tiny", folder, "huggingface", "whisper")
     assert served_name(hub) == "openai/whisper-tiny"
+
+
+def test_a_model_that_has_broken_off_is_loaded_again() -> None:
+    loader = Loader()
+
+    async def run() -> None:
+        models = Models(("small",), loader, {})
+        first = await models.get("small")
+        assert models.is_ready
+        cast(Any, first.service).failure = EngineFault("it broke off", remedy="Report it")
+        assert not models.is_ready
+        second = await models.get("small")
+        assert second is not first
+        assert models.loaded("small") is second
+
+    asyncio.run(run())

@@ -19,7 +19,8 @@ from livecap.events import RATE, Caption, Event, Word
 from livecap.frontends.bench_measures import Captions, Stretches, joined
 from livecap.frontends.file import FileRun, Progress
 from livecap.frontends.pump import Pump, ReadConfig
-from livecap.live import Live, LiveConfig
+from livecap.live import Live
+from livecap.live_config import LiveConfig
 from livecap.models.load import Loaded
 from livecap.recognizer import Recognizer
 from livecap.segments import Pcm

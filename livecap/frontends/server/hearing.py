@@ -5,7 +5,7 @@ from dataclasses import replace
 from livecap.config import DecodeConfig, LiveOptions, VadConfig
 from livecap.events import RATE
 from livecap.frontends.realtime.actions import Delay, Hearing
-from livecap.live import LiveConfig
+from livecap.live_config import LiveConfig
 from livecap.models.protocol import Model
 from livecap.policies import live_config
 

@@ -112,11 +112,12 @@ class Models:
         return self._spelt(name) or self._aliases.get(name)
 
     def loaded(self, name: str) -> Served | None:
-        """The model of a canonical name, if it is warm."""
+        """The model of a canonical name, if it is warm, and has not broken off."""
         future = self._loading.get(name)
         if future is None or not future.done() or future.cancelled():
             return None
-        return future.result()
+        served = future.result()
+        return None if served.service.failure else served
 
     async def get(self, name: str) -> Served:
         """The model of a canonical name; the first who asks has it loaded, and all wait for that.
@@ -124,7 +125,8 @@ class Models:
         Raises the LivecapError that kept it from loading. Who asks after that has it tried again.
         """
         assert name in self.names
-        if name not in self._loading:
+        under_way = self._loading.get(name)
+        if under_way is None or (under_way.done() and self.loaded(name) is None):
             self._loading[name] = self._begin(name)
         # One who gives up does not take the model away from the others who wait.
         return await asyncio.shield(self._loading[name])

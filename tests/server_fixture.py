@@ -1,0 +1,196 @@
+"""The real application on a real port: with models that need no weights, or the embedded one."""
+
+import asyncio
+import gc
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+from starlette.routing import BaseRoute
+from test_service import Readers
+from tones import Ears, Listener
+
+from livecap.checkpoints import resolve
+from livecap.config import DecodeConfig, LiveOptions, ModelConfig
+from livecap.events import RATE
+from livecap.frontends.server.app import build
+from livecap.frontends.server.listen import bind
+from livecap.frontends.server.options import ServeConfig
+from livecap.frontends.server.parts import Parts, assemble
+from livecap.frontends.server.pool import Models, Served
+from livecap.frontends.server.serve import transcription_routes
+from livecap.frontends.server.server import Server, settings
+from livecap.frontends.server.sockets import endpoint
+from livecap.frontends.transcriptions import Limits, Outcome, routes
+from livecap.models.load import Loaded, load_model
+from livecap.models.protocol import LiveTraits
+from livecap.service import Service
+from livecap.vad import load
+
+PATIENCE = 60.0  # seconds after which a test has failed
+MANY = ServeConfig(max_sessions=500)  # whatever has been measured
+OPEN = Path("/proc/self/fd")  # of Linux
+
+# As Whisper's, shorter: seconds of speech until a pause ends a segment, and until it is cut.
+TRAITS = LiveTraits(
+    ("local-agreement",),
+    interval=RATE,
+    lead=0,
+    pause=RATE * 6 // 10,
+    sentence=4 * RATE,
+    bridge=3 * RATE,
+    most=8 * RATE,
+)
+
+Load = Callable[[str], Served]
+
+
+def tones(model: Readers | None = None) -> Load:
+    """What loads a model that understands tones."""
+
+    def made(name: str) -> Served:
+        found = model or Readers(Listener(), live=TRAITS)
+        loaded = Loaded(found, 4)
+        return Served(name, loaded, Ears(), Service(loaded, Ears(), DecodeConfig()))
+
+    return made
+
+
+@cache
+def _embedded() -> tuple[Loaded, Any]:
+    return load_model(resolve("tiny.en"), ModelConfig()), load()
+
+
+def embedded(name: str) -> Served:
+    """The embedded model, which is loaded once."""
+    loaded, silero = _embedded()
+    service = Service(loaded, silero, DecodeConfig())
+    service.warm_up()
+    return Served(name, loaded, silero, service)
+
+
+@dataclass
+class Running:
+    """A server that runs in a thread of this process."""
+
+    parts: Parts
+    server: Server
+    port: int
+    outcomes: list[Outcome]
+    loop: asyncio.AbstractEventLoop | None = None
+    ready: threading.Event = field(default_factory=threading.Event)
+    before: dict[str, int] = field(default_factory=dict)  # what it held when it was idle
+
+    @property
+    def host(self) -> str:
+        """Where it listens."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def http(self) -> str:
+        """The base URL that OpenAI's clients are given."""
+        return f"http://{self.host}/v1"
+
+    @property
+    def service(self) -> Service:
+        """That of the first model."""
+        served = self.parts.models.loaded(self.parts.models.default)
+        assert served
+        return served.service
+
+    def held(self) -> dict[str, int]:
+        """What is open: all of it is given back in the end."""
+        assert self.loop
+        names = [thread.name for thread in threading.enumerate()]
+        return {
+            "streams": self.service.streams,
+            "files": self.service.files,
+            "sessions": self.parts.admission.sessions,
+            "uploads": self.parts.admission.uploads,
+            "connections": len(self.server.server_state.connections),
+            "tasks": len(self.tasks()),
+            "decoders": names.count("livecap-upload"),
+            "descriptors": len(os.listdir(OPEN)) if OPEN.exists() else 0,
+        }
+
+    def tasks(self) -> Sequence["asyncio.Task[Any]"]:
+        """Those of the server's loop."""
+        assert self.loop
+        told: list[asyncio.Task[Any]] = []
+        done = threading.Event()
+
+        def look() -> None:
+            told.extend(asyncio.all_tasks(self.loop))
+            done.set()
+
+        self.loop.call_soon_threadsafe(look)
+        assert done.wait(PATIENCE), "the loop is blocked"
+        return told
+
+    def settle(self) -> None:
+        """Wait until nothing is held that was not held before."""
+        until(lambda: self.held() == self.before, lambda: (self.held(), self.before))
+
+
+def until(is_so: Callable[[], bool], told: Callable[[], object] = lambda: "") -> None:
+    """Wait for something that nobody tells of."""
+    end = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < end, told()
+        time.sleep(0.002)
+
+
+@contextmanager
+def serving(
+    load: Load | None = None,
+    config: ServeConfig = MANY,
+    *,
+    names: Sequence[str] = ("tones",),
+    keys: Sequence[str] = (),
+    limits: Limits | None = None,
+    ping: float | None = None,
+) -> Iterator[Running]:
+    """A server, from when its first model is warm. `ping`: seconds between pings, and for each."""
+    models = Models(tuple(names), load or tones(), config.aliases)
+    parts = assemble(config, models, live=LiveOptions(), keys=keys)
+    outcomes: list[Outcome] = []
+    found: Sequence[BaseRoute] = transcription_routes(parts)
+    if limits:
+        found = routes(models, parts.admission, limits, told=outcomes.append)
+    bound = bind("127.0.0.1", 0)
+
+    def started(task: "asyncio.Task[Served]") -> None:
+        running.loop = task.get_loop()
+        if not task.cancelled() and task.exception() is None:
+            running.ready.set()
+
+    app = build(parts, endpoint(parts), found, started)
+    how = settings(app, None)
+    if ping:
+        how.ws_ping_interval = how.ws_ping_timeout = ping
+    server = Server(how, parts.drain, grace=5)
+    running = Running(parts, server, bound[0].getsockname()[1], outcomes)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": bound}, name="server")
+    thread.start()
+    try:
+        assert running.ready.wait(PATIENCE)
+        until(lambda: server.started)
+        running.before = running.held()
+        yield running
+    finally:
+        server.should_exit = True
+        thread.join(PATIENCE)
+        for one in bound:
+            one.close()
+        gc.collect()  # what was not closed warns now
+    assert not thread.is_alive()
+    served = models.loaded(models.default)
+    assert served
+    model = cast(Any, served.loaded.model)
+    assert not isinstance(model, Readers) or model.reader.kept == []
