@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 
 from livecap.events import RATE, Event, Gap, Language
 from livecap.session import Stream
-from livecap.vad import Silero, VadState
+from livecap.vad import FRAME, Silero, VadState
 from livecap.work import Hypothesis, Work
 
 Rows = NDArray[np.float32]  # [channel, sample]
 
-RENEWAL = 10 * RATE  # samples without speech after which voice activity detection begins anew
+RENEWAL = 8 * RATE // FRAME  # frames without speech after which it is detected anew
+EVERYTHING = 1 << 62  # samples
+PIECE = RATE  # samples of a stream that are judged together where it may begin anew
 VOICED = 0.3  # probability from which there may be speech
 FILLED = RATE  # samples: a shorter gap is heard as silence, a longer one ends the segment
 
@@ -32,7 +34,8 @@ class SourceStream:
         self.sessions = sessions  # one a channel
         self.silero = silero
         self._renews = renews
-        self._quiet = [0] * len(sessions)  # samples without speech
+        self.piece = PIECE if renews and silero else EVERYTHING  # samples to be judged together
+        self._quiet = [0] * len(sessions)  # frames without speech
         self.states = self._fresh()  # of voice activity detection, a channel each
         self._end = 0  # media time up to which audio has been fed
         self._held: list[tuple[int, Event]] = []  # events of channels that are ahead, with time
@@ -73,19 +76,39 @@ class SourceStream:
 
     def judged(self, rows: Rows, results: Sequence[tuple[torch.Tensor, VadState]]) -> None:
         """What is expected, and what voice activity detection says of it, a channel each."""
-        self.states = [state for _, state in results]
         for n, (session, row) in enumerate(zip(self.sessions, rows, strict=True)):
-            chances = results[n][0].tolist() if results else ()
+            if self.silero is None:
+                session.feed(row, ())
+                continue
+            (found, after), before = results[n], self.states[n]
+            self.states[n] = after
+            chances = found.tolist()
+            if self._renews:
+                chances = self._renewing(self.silero, n, before, torch.from_numpy(row), chances)
             session.feed(row, chances)
-            if self._renews and results:
-                self._renew(n, len(row), is_quiet=all(chance < VOICED for chance in chances))
 
-    def _renew(self, channel: int, samples: int, *, is_quiet: bool) -> None:
-        """After music, Silero is deaf to a word: what it remembers must not outlast its use."""
-        self._quiet[channel] = self._quiet[channel] + samples if is_quiet else 0
-        if self._quiet[channel] >= RENEWAL:
-            self._quiet[channel] = 0
-            self.states[channel] = self.states[channel].renewed()
+    def _renewing(
+        self, silero: Silero, channel: int, state: VadState, pcm: torch.Tensor, found: list[float]
+    ) -> list[float]:
+        """After music, Silero is deaf to a word: what it remembers must not outlast its use. So
+        after each time without speech the rest is judged anew, by a state that knows nothing.
+        """
+        chances: list[float] = []
+        while (count := self._until_renewal(channel, found)) is not None:
+            chances += found[:count]
+            state, pcm = state.renewed(pcm, count), pcm[:0]
+            ((again, self.states[channel]),) = silero.listen([state], [pcm])
+            found = again.tolist()
+        return chances + found
+
+    def _until_renewal(self, channel: int, chances: Sequence[float]) -> int | None:
+        """How many of these frames come before it; None if it is still to come after them."""
+        for number, chance in enumerate(chances):
+            self._quiet[channel] = self._quiet[channel] + 1 if chance < VOICED else 0
+            if self._quiet[channel] >= RENEWAL:
+                self._quiet[channel] = 0
+                return number + 1
+        return None
 
     def close(self) -> None:
         """No more audio comes."""
@@ -147,17 +170,21 @@ def feed_together(blocks: Sequence[tuple[SourceStream, int, Rows, str]]) -> None
     """Audio for several streams, each of them once: judged in one batch, which costs little more
     than the audio of one.
     """
-    expected = [
+    waiting = [
         (stream, stream.expect(start, rows, reason)) for stream, start, rows, reason in blocks
     ]
-    heard = [(stream, rows) for stream, rows in expected if stream.silero]
-    results: list[tuple[torch.Tensor, VadState]] = []
-    if heard and heard[0][0].silero:
-        results = heard[0][0].silero.listen(
-            [state for stream, _ in heard for state in stream.states],
-            [torch.from_numpy(row) for _, rows in heard for row in rows],
-        )
-    for stream, rows in expected:
-        count = len(rows) if stream.silero else 0
-        stream.judged(rows, results[:count])
-        results = results[count:]
+    while waiting:
+        now = [(stream, rows[:, : stream.piece]) for stream, rows in waiting]
+        rest = [(stream, rows[:, stream.piece :]) for stream, rows in waiting]
+        waiting = [(stream, rows) for stream, rows in rest if rows.shape[1]]
+        heard = [(stream, rows) for stream, rows in now if stream.silero]
+        results: list[tuple[torch.Tensor, VadState]] = []
+        if heard and heard[0][0].silero:
+            results = heard[0][0].silero.listen(
+                [state for stream, _ in heard for state in stream.states],
+                [torch.from_numpy(row) for _, rows in heard for row in rows],
+            )
+        for stream, rows in now:
+            count = len(rows) if stream.silero else 0
+            stream.judged(rows, results[:count])
+            results = results[count:]

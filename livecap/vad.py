@@ -36,10 +36,17 @@ class VadState:
     hidden: Tensor  # [HIDDEN]
     cell: Tensor  # [HIDDEN]
 
-    def renewed(self) -> "VadState":
-        """The same audio under way, and nothing remembered of what came before it."""
+    def renewed(self, pcm: Tensor, frames: int) -> "VadState":
+        """So many whole frames later, `pcm` having come: what follows them is still to be judged,
+        and nothing is remembered of what came before.
+        """
+        samples = torch.cat([self.context, self.rest, pcm])
+        start = frames * FRAME
         return VadState(
-            self.context, self.rest, torch.zeros_like(self.hidden), torch.zeros_like(self.cell)
+            samples[start : start + CONTEXT],
+            samples[start + CONTEXT :],
+            torch.zeros_like(self.hidden),
+            torch.zeros_like(self.cell),
         )
 
 

@@ -133,17 +133,14 @@ def test_what_is_made_of_music_that_has_to_be_heard(loaded: Loaded) -> None:
 
 @pytest.mark.parametrize("sound", MUSIC)
 def test_music_and_one_word(sound: str, loaded: Loaded, alone: set[str]) -> None:
-    """Nothing but the word; Silero, whose ear is still on the music, may not hear even that."""
+    """Only the word, though voice activity detection has had its ear on the music."""
     said = text(live(loaded, np.concatenate([MUSIC[sound](MINUTE), between(1, word(), 1)])))
-    print(f"after {sound}: {said!r}")
-    assert said in alone | {""}
+    assert said in alone
 
 
 def test_music_and_a_sentence(loaded: Loaded) -> None:
-    """Its first word may be missing for the same reason."""
     said = text(live(loaded, np.concatenate([MUSIC["song"](MINUTE), between(1, fox(), 1)])))
-    print(f"after the song: {said!r}")
-    assert said.endswith("quick brown fox jumps over the lazy dog")
+    assert said == "the quick brown fox jumps over the lazy dog"
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ class Fallback:
         given = [text.strip() for text in (config.hotwords, config.prompt) if text.strip()]
         return self.tokenizer.encode(" " + " ".join(given)) if given else []
 
-    def decode(  # noqa: PLR0913 - all that a text depends on
+    def decode(
         self,
         memory: Memory,
         language: str,
@@ -84,12 +84,10 @@ class Fallback:
         seed: int,
         draft: Sequence[int] = (),
         deadline: float = math.inf,
-        hurry: bool = False,
     ) -> Generator[Ask, Any, Attempt]:
         """Decode `seconds` of audio at rising temperatures until the text is believable.
 
-        If it never is, the likeliest is taken. `draft` is a guess at the text. With `hurry`, the
-        temperature after one at which the text looped is passed over: it mostly loops there, too.
+        If it never is, the likeliest is taken. `draft` is a guess at the text.
         """
         specials, half = self.tokenizer.specials, self.limit // 2
         start = self.tokenizer.prompt(language, task=config.task, timestamps=config.timestamps)
@@ -98,16 +96,11 @@ class Fallback:
         tries = [(temperature, True) for temperature in config.temperatures]
         if context:
             tries.insert(1, (config.temperatures[0], False))
-        passed = False  # the last temperature was passed over
         room = min(half, int(DENSE * seconds) + BRIEFEST)
         unled: float | None = None  # probability of no speech where nothing leads the model
         runaway = Runaway(specials.timestamp_begin, int(SPOKEN * seconds))
         for number, (temperature, with_context) in enumerate(tries):
-            looped = bool(attempts) and attempts[-1].looped
-            passed = hurry and with_context and looped and not passed and number < len(tries) - 1
-            if passed:
-                continue
-            if not with_context or looped:
+            if not with_context or (attempts and attempts[-1].looped):
                 context = ()
             before = [*self.given(config), *context][-(half - 1) :]
             prompt = (*([specials.startofprev, *before] if before else []), *start)

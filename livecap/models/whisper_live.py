@@ -105,7 +105,6 @@ class Updates:
                 seed=work.number * 100_003,
                 draft=work.update.draft,
                 deadline=work.deadline,
-                hurry=True,
             )
         )
 
