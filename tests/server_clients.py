@@ -169,3 +169,43 @@ async def manual(server: Running, **heard: Any) -> AsyncGenerator[Socket]:
         session = await socket.configure(turn_detection=None, **heard)
         assert session["audio"]["input"]["turn_detection"] is None
         yield socket
+
+
+async def ask(server: Running, text: str) -> bytes:
+    """Raw HTTP, until the server closes."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    try:
+        writer.write(text.encode())
+        return await reader.read()
+    finally:
+        writer.close()
+
+
+@asynccontextmanager
+async def neighbour(server: Running) -> AsyncGenerator[None]:
+    """Somebody who goes on meanwhile: gets every word, and finds the server in good health."""
+    over, done = False, 0
+
+    async def go_on() -> None:
+        nonlocal done
+        async with manual(server) as socket:
+            while not over:
+                raw, text = utterance(done)
+                assert await socket.say(raw) == text
+                assert b"200 OK" in await ask(server, HEALTH)
+                done += 1
+                await asyncio.sleep(0.02)
+            socket.finished()
+
+    going = asyncio.create_task(go_on())
+    try:
+        yield
+        before = done
+        while done < before + 2 and not going.done():  # one of them has begun after all that
+            await asyncio.sleep(0.002)
+    finally:
+        over = True
+        await going
+
+
+HEALTH = "GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import logging
 import os
 import threading
 import time
@@ -51,7 +52,7 @@ TRAITS = LiveTraits(
 Load = Callable[[str], Served]
 
 
-def tones(model: Readers | None = None) -> Load:
+def toned(model: Readers | None = None) -> Load:
     """What loads a model that understands tones."""
 
     def made(name: str) -> Served:
@@ -77,12 +78,13 @@ def embedded(name: str) -> Served:
 
 @dataclass
 class Running:
-    """A server that runs in a thread of this process."""
+    """A server that runs in a thread of this process. Nothing that it does is a fault."""
 
     parts: Parts
     server: Server
     port: int
-    outcomes: list[Outcome]
+    outcomes: list[Outcome]  # of uploads, if limits were given
+    loaded: list[Served]  # models, the first one first
     loop: asyncio.AbstractEventLoop | None = None
     ready: threading.Event = field(default_factory=threading.Event)
     before: dict[str, int] = field(default_factory=dict)  # what it held when it was idle
@@ -100,9 +102,7 @@ class Running:
     @property
     def service(self) -> Service:
         """That of the first model."""
-        served = self.parts.models.loaded(self.parts.models.default)
-        assert served
-        return served.service
+        return self.loaded[0].service
 
     def held(self) -> dict[str, int]:
         """What is open: all of it is given back in the end."""
@@ -138,9 +138,26 @@ class Running:
         until(lambda: self.held() == self.before, lambda: (self.held(), self.before))
 
 
-def until(is_so: Callable[[], bool], told: Callable[[], object] = lambda: "") -> None:
+class _Faults(logging.Handler):
+    """What is logged as such, by the server or by uvicorn."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.told: list[tuple[int | None, str]] = []  # by which thread
+
+    def emit(self, record: logging.LogRecord) -> None:
+        if "Invalid UTF-8" not in record.msg:  # uvicorn's, of a client's fault
+            self.told.append((record.thread, logging.Formatter().format(record)))
+
+
+def until(
+    is_so: Callable[[], bool],
+    told: Callable[[], object] = lambda: "",
+    *,
+    patience: float = PATIENCE,
+) -> None:
     """Wait for something that nobody tells of."""
-    end = time.monotonic() + PATIENCE
+    end = time.monotonic() + patience
     while not is_so():
         assert time.monotonic() < end, told()
         time.sleep(0.002)
@@ -155,14 +172,24 @@ def serving(
     keys: Sequence[str] = (),
     limits: Limits | None = None,
     ping: float | None = None,
+    faults: int = 0,
 ) -> Iterator[Running]:
-    """A server, from when its first model is warm. `ping`: seconds between pings, and for each."""
-    models = Models(tuple(names), load or tones(), config.aliases)
+    """A server, from when its first model is warm. `ping`: seconds between pings, and for each.
+    `faults`: how many it is to log.
+    """
+    loaded: list[Served] = []
+    make = load or toned()
+
+    def kept(name: str) -> Served:
+        loaded.append(make(name))
+        return loaded[-1]
+
+    models = Models(tuple(names), kept, config.aliases)
     parts = assemble(config, models, live=LiveOptions(), keys=keys)
     outcomes: list[Outcome] = []
-    found: Sequence[BaseRoute] = transcription_routes(parts)
+    files: Sequence[BaseRoute] = transcription_routes(parts)
     if limits:
-        found = routes(models, parts.admission, limits, told=outcomes.append)
+        files = routes(models, parts.admission, limits, told=outcomes.append)
     bound = bind("127.0.0.1", 0)
 
     def started(task: "asyncio.Task[Served]") -> None:
@@ -170,12 +197,14 @@ def serving(
         if not task.cancelled() and task.exception() is None:
             running.ready.set()
 
-    app = build(parts, endpoint(parts), found, started)
+    app = build(parts, endpoint(parts), files, started)
     how = settings(app, None)
     if ping:
         how.ws_ping_interval = how.ws_ping_timeout = ping
     server = Server(how, parts.drain, grace=5)
-    running = Running(parts, server, bound[0].getsockname()[1], outcomes)
+    running = Running(parts, server, bound[0].getsockname()[1], outcomes, loaded)
+    log = _Faults()
+    logging.getLogger().addHandler(log)
     thread = threading.Thread(target=server.run, kwargs={"sockets": bound}, name="server")
     thread.start()
     try:
@@ -188,9 +217,11 @@ def serving(
         thread.join(PATIENCE)
         for one in bound:
             one.close()
+        logging.getLogger().removeHandler(log)
         gc.collect()  # what was not closed warns now
     assert not thread.is_alive()
-    served = models.loaded(models.default)
-    assert served
-    model = cast(Any, served.loaded.model)
-    assert not isinstance(model, Readers) or model.reader.kept == []
+    found = [text for by, text in log.told if by == thread.ident]
+    assert len(found) == faults, found
+    for served in loaded:
+        model = cast(Any, served.loaded.model)
+        assert not isinstance(model, Readers) or model.reader.kept == []

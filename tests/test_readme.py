@@ -44,6 +44,7 @@ def livecap(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Command:
     aac = Sound(np.zeros(4800, np.float32), codec="aac")
     (tmp_path / "talk.mp4").write_bytes(mux(aac, form="mp4"))
     (tmp_path / "film.mkv").write_bytes(mux(aac, aac, form="matroska"))
+    (tmp_path / "livecap.toml").write_text("port = 9000\n")
     (tmp_path / "call.wav").write_bytes(wav(np.stack([SILENCE, SILENCE])))
     (tmp_path / "call.pcm").write_bytes(pack(np.stack([SILENCE, SILENCE])))
     return Command(monkeypatch, tmp_path)
@@ -78,10 +79,14 @@ def test_the_first_one_captions_the_recording(
 
 
 @pytest.mark.parametrize("line", EXAMPLES)
-def test_an_example_runs(line: str, livecap: Command, tmp_path: Path) -> None:
+def test_an_example_runs(
+    line: str, livecap: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stdin, words = words_of(line)
-    if words[0] in ("pull", "devices") or (words[0] == "mic" and "--from" not in words):
-        # There is no network here, and no microphone.
+    is_elsewhere = words[0] in ("pull", "devices", "serve") or "--server" in words
+    if is_elsewhere or (words[0] == "mic" and "--from" not in words):
+        # There is no network here, and no microphone; test_readme_serve.py is about servers.
+        monkeypatch.chdir(tmp_path)
         app.parse_args(
             [SHORT.get(word, word) for word in words], exit_on_error=False, print_error=False
         )
@@ -100,7 +105,7 @@ def test_an_example_runs(line: str, livecap: Command, tmp_path: Path) -> None:
 
 def test_every_option_it_names_exists(livecap: Command) -> None:
     known = livecap("file", "--help").out + livecap("mic", "--help").out
-    known += livecap("bench", "--help").out
+    known += livecap("bench", "--help").out + livecap("serve", "--help").out
     for option in set(re.findall(r"`(--[a-z-]+)[ `]", README)) | {
         word.split("=")[0]
         for line in EXAMPLES

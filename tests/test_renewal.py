@@ -1,4 +1,4 @@
-"""Long without speech, voice activity detection begins anew: at the same frame, however it is fed."""
+"""Long without speech, voice activity detection begins anew: at one frame, however it is fed."""
 
 import numpy as np
 import pytest

@@ -22,6 +22,7 @@ from livecap.frontends.realtime import (
     Hearing,
     Open,
     RealtimeSession,
+    turned_away,
 )
 from livecap.frontends.realtime.session import Expiry
 from livecap.frontends.server.hearing import heard_by
@@ -99,6 +100,10 @@ class Carrier:
         self._expiry = reason
         if not self._is_away:
             self._do(self._session.expire(reason))
+
+    def give_up(self) -> None:
+        """Something is wrong with us: say so, and close."""
+        self._do(turned_away("internal_error"))
 
     def drop(self) -> None:
         """Nobody listens any more: all work for this session stops."""

@@ -12,6 +12,7 @@ from starlette.applications import Starlette
 
 from livecap.frontends.messages import report
 from livecap.frontends.server.drain import Drain
+from livecap.frontends.server.firm_socket import FirmSocket
 from livecap.frontends.server.prompt_head import PromptHead
 
 MESSAGE = 24 << 20  # bytes of a WebSocket message: 15 MiB of audio in base64, and what is around it
@@ -27,7 +28,7 @@ def settings(app: Starlette, secure: ssl.SSLContext | None) -> uvicorn.Config:
         app,
         loop="asyncio",
         http=PromptHead,
-        ws="websockets-sansio",
+        ws=FirmSocket,
         ws_max_size=MESSAGE,
         ws_ping_interval=PING,
         ws_ping_timeout=PING,

@@ -5,6 +5,7 @@ Source: OpenAI Realtime API; RFC 6455 for the codes that sockets are closed with
 
 import asyncio
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -19,6 +20,7 @@ from livecap.frontends.realtime import (
     error_event,
     new_id,
 )
+from livecap.frontends.server.admission import Ticket
 from livecap.frontends.server.auth import Decision
 from livecap.frontends.server.carrier import Carrier
 from livecap.frontends.server.observe import Observer
@@ -27,8 +29,10 @@ from livecap.frontends.server.parts import Parts
 from livecap.frontends.server.problems import ApiError
 
 LATER = 1013  # try again later
-AHEAD = 30.0  # seconds of audio that may wait before a client who sends faster than time is held up
+AHEAD = 30.0  # seconds of audio that may wait before further messages do
 COMMITS = 16  # streams that may be under way for one client before the same happens
+BACKLOG = 16 << 20  # bytes of messages that may wait before the client is held up
+EACH = 100  # bytes that a message takes, whatever is in it
 HELD = 0.1  # seconds after which that is looked at again, should nothing have been heard
 GOODBYE = 5.0  # seconds for what still has to be sent to a client that is let go
 
@@ -53,7 +57,7 @@ def endpoint(parts: Parts) -> Callable[[WebSocket], Awaitable[None]]:
             await _refuse(websocket, ticket, LATER, str(ticket.code))
             return
         with ticket, parts.metrics.session("websocket", time.monotonic) as counted:
-            socket = _Socket(parts, websocket, decision)
+            socket = _Socket(parts, websocket, decision, ticket)
             try:
                 with parts.drain.hook(socket.finish):
                     await socket.run()
@@ -74,9 +78,12 @@ async def _refuse(websocket: WebSocket, refusal: ApiError, code: int, reason: st
 class _Socket:
     """One connection that was let in."""
 
-    def __init__(self, parts: Parts, websocket: WebSocket, decision: Decision) -> None:
+    def __init__(
+        self, parts: Parts, websocket: WebSocket, decision: Decision, ticket: Ticket
+    ) -> None:
         config, query = parts.config, dict(websocket.query_params)
         self._websocket = websocket
+        self._ticket = ticket
         self._outbox = Outbox()
         self._idle = config.idle_timeout or None
         self._length = config.session_length or None
@@ -105,6 +112,10 @@ class _Socket:
             self._outbox,
             Observer(parts.metrics, time.monotonic),
         )
+        self._messages: deque[str | bytes] = deque()  # that came and have not been read
+        self._waiting = 0  # bytes of them
+        self._news = asyncio.Event()  # there are some
+        self._room = asyncio.Event()  # there are fewer than before
         self._closed = asyncio.Event()
 
     @property
@@ -123,11 +134,15 @@ class _Socket:
         )
         try:
             self._carrier.start()
-            reader = asyncio.create_task(self._read())
-            await asyncio.wait({reader, writer}, return_when=asyncio.FIRST_COMPLETED)
-            reader.cancel()
-            with suppress(asyncio.CancelledError):
-                await reader
+            tasks = [writer, asyncio.create_task(self._take()), asyncio.create_task(self._read())]
+            done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in others - {writer}:
+                task.cancel()
+            await asyncio.gather(*others - {writer}, return_exceptions=True)
+            for error in filter(None, (task.exception() for task in done)):
+                self._carrier.give_up()
+                await asyncio.wait({writer}, timeout=GOODBYE)
+                raise error
         finally:
             if cap:
                 cap.cancel()
@@ -142,19 +157,48 @@ class _Socket:
         self._carrier.expire("shutdown")
         await self._closed.wait()
 
-    async def _read(self) -> None:
-        """Messages, as they come; until the client leaves, which ends the session."""
+    async def _take(self) -> None:
+        """Messages, as they come; until the client leaves, which ends the session.
+
+        They are read ahead of their turn: who leaves, pings or answers pings meanwhile is noticed.
+        """
+        idle = self._idle
         while True:
             try:
-                async with asyncio.timeout(self._idle):
+                async with asyncio.timeout(idle):
                     message = await self._websocket.receive()
             except TimeoutError:
-                self._carrier.expire("idle")
-                await asyncio.Event().wait()  # until the writer has closed the socket
+                if not self._messages:
+                    self._carrier.expire("idle")
+                    idle = None
+                continue
             if message["type"] == "websocket.disconnect":
                 return
             text, data = message.get("text"), message.get("bytes")
-            await self._carrier.receive(text if text is not None else data or b"")
+            self._put(text if text is not None else data or b"")
+            while self._waiting > BACKLOG:
+                self._room.clear()
+                await self._room.wait()
+
+    def _put(self, message: str | bytes) -> None:
+        self._messages.append(message)
+        self._waiting += len(message) + EACH
+        self._news.set()
+
+    async def _next(self) -> str | bytes:
+        while not self._messages:
+            self._news.clear()
+            await self._news.wait()
+        message = self._messages.popleft()
+        self._waiting -= len(message) + EACH
+        self._room.set()
+        return message
+
+    async def _read(self) -> None:
+        """Messages, as fast as their audio is heard."""
+        while True:
+            await self._carrier.receive(await self._next())
+            self._ticket.model = self._session.settings.transcription.model
             while self._carrier.lag > AHEAD or self._session.pending > COMMITS:
                 self._carrier.caught_up.clear()
                 with suppress(TimeoutError):
