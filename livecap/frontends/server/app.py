@@ -20,6 +20,7 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket
 
 from livecap.errors import ConfigError, LivecapError
+from livecap.frontends.captions import routes as captions
 from livecap.frontends.server import client_secrets, pages
 from livecap.frontends.server.auth import Guard
 from livecap.frontends.server.parts import Parts
@@ -61,6 +62,7 @@ def build(
             *client_secrets.routes(parts),
             WebSocketRoute("/v1/realtime", realtime),
             *transcriptions,
+            *captions.routes(parts.hub, parts.door),
         ],
         middleware=[
             Middleware(Watch, parts.metrics),

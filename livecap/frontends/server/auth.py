@@ -25,6 +25,8 @@ CARRIER = "openai-insecure-api-key."  # what stands before a key among the subpr
 
 # What is answered without a key: it tells nobody anything, and monitoring has none.
 OPEN = frozenset({"/health", "/health/ready", "/metrics"})
+# What readers with a link get; who has none needs a key all the same.
+READ = "/v1/captions/"
 # What a client secret opens: live sessions alone, and not the making of further secrets.
 LIVE = frozenset({"/v1/realtime", "/v1/realtime/calls"})
 
@@ -130,6 +132,13 @@ class Door:
         return is_own and (_is_address(host) or host in self._hosts)
 
 
+def is_open(scope: Scope) -> bool:
+    """Whether a request needs no key: it tells nothing, or its link says that it may be read."""
+    path: str = scope["path"]
+    is_read = scope["method"] in ("GET", "HEAD") and path.startswith(READ)
+    return path in OPEN or is_read
+
+
 class Guard:
     """ASGI: lets HTTP requests through, or answers them with the refusal.
 
@@ -142,7 +151,7 @@ class Guard:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] not in OPEN:
+        if scope["type"] == "http" and not is_open(scope):
             refusal = self._door.check(scope).refusal
             if refusal:
                 self._metrics.errors.labels(refusal.code).inc()

@@ -12,6 +12,7 @@ from typing import Protocol
 from livecap.config import LiveOptions
 from livecap.errors import LivecapError
 from livecap.events import RATE
+from livecap.frontends.captions import Broadcast
 from livecap.frontends.realtime import (
     Action,
     Close,
@@ -53,7 +54,10 @@ class _Ear:
 
 
 class Carrier:
-    """Runs one session. For the event loop alone; `observer` is shown all that is sent."""
+    """Runs one session. For the event loop alone.
+
+    `observer` is shown all that is sent, and `broadcast` all that is heard.
+    """
 
     def __init__(
         self,
@@ -62,12 +66,14 @@ class Carrier:
         options: LiveOptions,
         outbox: Outbox,
         observer: Observer,
+        broadcast: Broadcast,
     ) -> None:
         self._session = session
         self._models = models
         self._options = options
         self._outbox = outbox
         self._observer = observer
+        self._broadcast = broadcast
         self._loop = asyncio.get_running_loop()
         self._ears: dict[int, _Ear] = {}
         self._failed: list[tuple[int, LivecapError]] = []
@@ -223,7 +229,9 @@ class Carrier:
             self._do(())
             return
         if events:
+            self._broadcast.take(number, events)
             self._do(self._session.heard(number, events))
         if stream.is_done and number in self._ears:
             del self._ears[number]
+            self._broadcast.finish(number)
             self._do(self._session.ended(number, None))

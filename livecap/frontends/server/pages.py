@@ -71,7 +71,11 @@ class _Pages:
     def _hindrance(self) -> ApiError | None:
         if self.parts.drain.is_stopping:
             return stopping()
-        return None if self.parts.models.is_ready else loading(SOON)
+        models = self.parts.models
+        if models.is_ready:
+            return None
+        models.begin(models.default)  # should it have broken off
+        return loading(SOON)
 
     async def metrics(self, request: Request) -> Response:
         """GET /metrics."""

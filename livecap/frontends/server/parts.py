@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry
 
 from livecap.config import LiveOptions
+from livecap.frontends.captions import Hub
 from livecap.frontends.server.admission import Admission, Room
 from livecap.frontends.server.auth import Door
 from livecap.frontends.server.drain import Drain
@@ -28,6 +29,7 @@ class Parts:
     secrets: Secrets
     door: Door
     metrics: Metrics
+    hub: Hub
 
 
 def assemble(
@@ -52,4 +54,4 @@ def assemble(
     door = Door(keys, secrets, origins=config.cors_origin, hosts=hosts, query_key=config.query_key)
     metrics = Metrics(CollectorRegistry())
     metrics.queue_depth.set_function(lambda: admission.uploads)
-    return Parts(config, live, models, drain, admission, secrets, door, metrics)
+    return Parts(config, live, models, drain, admission, secrets, door, metrics, Hub(time.time))

@@ -124,12 +124,16 @@ class Models:
 
         Raises the LivecapError that kept it from loading. Who asks after that has it tried again.
         """
+        self.begin(name)
+        # One who gives up does not take the model away from the others who wait.
+        return await asyncio.shield(self._loading[name])
+
+    def begin(self, name: str) -> None:
+        """Have it loaded, unless it is or that is under way."""
         assert name in self.names
         under_way = self._loading.get(name)
         if under_way is None or (under_way.done() and self.loaded(name) is None):
             self._loading[name] = self._begin(name)
-        # One who gives up does not take the model away from the others who wait.
-        return await asyncio.shield(self._loading[name])
 
     def close(self) -> None:
         """End the services. Blocks: to be called in a thread, when nobody asks any more."""

@@ -105,12 +105,16 @@ class _Socket:
             ),
             now=time.time,
         )
+        model = self._session.settings.transcription.model
+        self._broadcast = parts.hub.open(self._session.id, model=model or parts.models.default)
+        self._hub = parts.hub
         self._carrier = Carrier(
             self._session,
             parts.models,
             parts.live,
             self._outbox,
             Observer(parts.metrics, time.monotonic),
+            self._broadcast,
         )
         self._messages: deque[str | bytes] = deque()  # that came and have not been read
         self._waiting = 0  # bytes of them
@@ -147,6 +151,7 @@ class _Socket:
             if cap:
                 cap.cancel()
             self._carrier.drop()
+            self._hub.close(self._broadcast)
             writer.cancel()
             with suppress(asyncio.CancelledError):
                 await writer

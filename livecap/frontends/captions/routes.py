@@ -1,0 +1,169 @@
+"""The routes for readers: links, server-sent events, and documents.
+
+Source: the HTML standard, section "Server-sent events"; and WebVTT, SubRip and OpenAI's verbose
+JSON as livecap's files have them.
+"""
+
+import asyncio
+import io
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+
+from starlette.datastructures import URL
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from livecap.events import Caption
+from livecap.frontends.captions.broadcast import END, Broadcast
+from livecap.frontends.captions.hub import Hub, may_read
+from livecap.frontends.server.auth import Door
+from livecap.frontends.server.problems import ApiError
+from livecap.sinks import Options, open_writer
+
+FORMATS = {
+    "txt": "text/plain; charset=utf-8",
+    "srt": "text/plain; charset=utf-8",
+    "vtt": "text/vtt; charset=utf-8",
+    "json": "application/json",
+}
+BEAT = 15.0  # seconds after which a comment tells proxies that the connection is alive
+STREAM = {
+    "Cache-Control": "no-store",
+    "X-Accel-Buffering": "no",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Routes:
+    hub: Hub
+    door: Door
+
+    def _broadcast(self, request: Request) -> Broadcast:
+        """The one that is asked for, if this reader may have it. Raises ApiError."""
+        id = request.path_params["id"]
+        found = self.hub.find(id)
+        token = request.query_params.get("token")
+        if found is not None and may_read(found, token):
+            return found
+        if token is None:
+            refusal = self.door.check(request.scope).refusal
+            if refusal:
+                raise refusal
+            if found is not None:
+                return found
+        # Who has no right to know is not told whether there is one.
+        raise ApiError(404, "There are no captions here (any more).", code="captions_not_found")
+
+    async def share(self, request: Request) -> Response:
+        """POST: a link; DELETE: no more. Only for those who have a key."""
+        found = self._broadcast(request)
+        if request.method == "DELETE":
+            self.hub.unshare(found)
+            return Response(status_code=204)
+        token = self.hub.share(found)
+        told = {
+            "token": token,
+            "url": _link(request, f"/view/{found.id}", token),
+            "overlay": _link(request, f"/overlay/{found.id}", token),
+        }
+        return JSONResponse(told, status_code=201)
+
+    async def events(self, request: Request) -> Response:
+        """Server-sent events: the history, then what is said."""
+        found = self._broadcast(request)
+        last = request.headers.get("last-event-id", request.query_params.get("after", "0"))
+        after = int(last) if last.isascii() and last.isdigit() else 0
+        return StreamingResponse(
+            _followed(found, after), media_type="text/event-stream", headers=STREAM
+        )
+
+    async def document(self, request: Request) -> Response:
+        """What has been said so far, as a file."""
+        found, form = self._broadcast(request), request.path_params["form"]
+        if form not in FORMATS:
+            raise ApiError(404, f"Formats are: {', '.join(FORMATS)}.", code="unknown_format")
+        body = await asyncio.to_thread(written, found, form)
+        name = f"captions-{found.id[-6:]}.{form}"
+        return Response(
+            body,
+            media_type=FORMATS[form],
+            headers={"Content-Disposition": f'inline; filename="{name}"', **STREAM},
+        )
+
+    async def one(self, request: Request) -> Response:
+        """GET: what there is; DELETE: forget it. Only for those who have a key."""
+        found = self._broadcast(request)
+        if request.method == "DELETE":
+            self.hub.forget(found.id)
+            return Response(status_code=204)
+        return JSONResponse(_summary(found))
+
+    async def all(self, request: Request) -> Response:
+        """What there is. Only for those who have a key."""
+        return JSONResponse({"object": "list", "data": [_summary(one) for one in self.hub.all()]})
+
+
+def routes(hub: Hub, door: Door) -> list[BaseRoute]:
+    """The routes, for the application."""
+    made, at = _Routes(hub, door), "/v1/captions/{id}"
+    return [
+        Route("/v1/captions", made.all),
+        Route(f"{at}/share", made.share, methods=["POST", "DELETE"]),
+        Route(f"{at}/events", made.events),
+        Route(f"{at}.{{form}}", made.document),
+        Route(at, made.one, methods=["GET", "DELETE"]),
+    ]
+
+
+def written(broadcast: Broadcast, form: str) -> bytes:
+    """All lines in one of FORMATS, by the writers that files are written by."""
+    out = io.BytesIO()
+    writer = open_writer(form, out, options=Options(words=True))
+    for event in broadcast.events:
+        writer.write(event)
+    writer.close()
+    return out.getvalue()
+
+
+async def _followed(broadcast: Broadcast, after: int) -> AsyncIterator[bytes]:
+    reader = broadcast.follow(after)
+    try:
+        yield b": captions\n\n"
+        while True:
+            try:
+                async with asyncio.timeout(BEAT):
+                    await reader.news.wait()
+            except TimeoutError:
+                yield b": still here\n\n"
+                continue
+            found = reader.take()
+            if found:
+                yield b"".join(found)
+            if reader.is_over:
+                yield END
+                return
+    finally:
+        broadcast.leave(reader)
+
+
+def _summary(broadcast: Broadcast) -> dict[str, object]:
+    captions = (event for event in broadcast.events if isinstance(event, Caption))
+    texts = (caption.text.strip() for caption in captions)
+    return {
+        "id": broadcast.id,
+        "object": "livecap.captions",
+        "model": broadcast.model,
+        "created": int(broadcast.begun),
+        "ended": None if broadcast.ended is None else int(broadcast.ended),
+        "lines": len(broadcast.lines),
+        "readers": broadcast.readers,
+        "shared": broadcast.token is not None,
+        "preview": next(texts, "")[:80],
+    }
+
+
+def _link(request: Request, path: str, token: str) -> str:
+    """As others reach it: by the host that this request was made to."""
+    base: URL = request.url.replace(path=path, query="")
+    return str(base.include_query_params(token=token))

@@ -1,0 +1,236 @@
+"""A broadcast: lines once and for good, to all readers, whenever they come and however slow."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from livecap.events import RATE, Caption, Event, Gap, Silence, Word
+from livecap.frontends.captions import Broadcast, Hub, Reader
+from livecap.frontends.captions import broadcast as broadcasts
+from livecap.frontends.captions.broadcast import Line
+from livecap.frontends.captions.hub import LINGER, may_read
+from livecap.frontends.captions.routes import FORMATS, written
+
+
+def word(text: str, at: float | None = None) -> Word:
+    if at is None:
+        return Word(text)
+    return Word(text, round(at * RATE), round((at + 0.4) * RATE), 0.9)
+
+
+def caption(*words: Word, tail: str = "", final: bool = False, at: float = 0.0) -> Caption:
+    start = words[0].start if words and words[0].start is not None else round(at * RATE)
+    return Caption(0, start, start + RATE, tuple(words), tail=tail, final=final, language="en")
+
+
+def open_one(kept: list[Line] | None = None) -> Broadcast:
+    keep = (lambda line: None) if kept is None else kept.append
+    return Broadcast("sess_1", model="tiny.en", begun=0.0, keep=keep)
+
+
+def told(reader: Reader) -> list[dict[str, Any]]:
+    found = b"".join(reader.take()).decode()
+    return [
+        json.loads(line.removeprefix("data: "))
+        for line in found.splitlines()
+        if line.startswith("data: ")
+    ]
+
+
+def test_words_become_a_line_when_a_caption_is_final() -> None:
+    broadcast, reader = open_one(), None
+    reader = broadcast.follow()
+    broadcast.take(1, [caption(word(" Hello", 1.0), tail=" wor")])
+    assert told(reader)[-1] == {"type": "tail", "text": "Hello", "tail": " wor"}
+    broadcast.take(1, [caption(word(" world.", 1.5), final=True)])
+    (line,) = told(reader)
+    assert (line["id"], line["type"], line["text"]) == (1, "final", "Hello world.")
+    assert (line["start_ms"], line["end_ms"], line["language"]) == (1000, 1900, "en")
+    assert [one["word"] for one in line["words"]] == ["Hello", "world."]
+
+
+def test_a_final_without_words_takes_the_tail_away() -> None:
+    broadcast = open_one()
+    reader = broadcast.follow()
+    broadcast.take(1, [caption(tail=" uh")])
+    broadcast.take(1, [caption(final=True)])
+    assert told(reader) == [{"type": "tail", "text": "", "tail": ""}]
+    assert not broadcast.lines
+
+
+def test_late_readers_are_told_everything_first() -> None:
+    broadcast = open_one()
+    for n in range(5):
+        broadcast.take(1, [caption(word(f" {n}", n), final=True)])
+    broadcast.take(1, [caption(word(" now", 9.0), tail=" and")])
+    found = told(broadcast.follow())
+    assert [one.get("text") for one in found] == ["0", "1", "2", "3", "4", "now"]
+    assert [one["id"] for one in told(broadcast.follow(after=3))[:-1]] == [4, 5]
+
+
+def test_gaps_are_lines_and_silence_is_none() -> None:
+    broadcast = open_one()
+    events: list[Event] = [Gap(RATE, 3 * RATE, "the network"), Silence(3 * RATE, 5 * RATE)]
+    broadcast.take(1, events)
+    assert broadcast.events == events[:1]
+    gap = {"type": "gap", "start_ms": 1000, "end_ms": 3000, "reason": "the network"}
+    assert told(broadcast.follow())[0] == {"id": 1, **gap}
+
+
+def test_the_end_tells_what_was_said_and_lets_readers_go() -> None:
+    broadcast = open_one()
+    reader = broadcast.follow()
+    broadcast.take(1, [caption(word(" Last", 2.0), tail=" wor")])
+    broadcast.end(5.0)
+    assert [one["text"] for one in told(reader)] == ["Last"]
+    assert reader.is_over
+    assert broadcast.readers == 0
+    late = broadcast.follow()
+    assert [one["text"] for one in told(late)] == ["Last"]
+    assert late.is_over
+
+
+def test_one_stream_ends_while_the_next_has_begun() -> None:
+    broadcast = open_one()
+    broadcast.take(1, [caption(word(" One", 1.0))])
+    broadcast.take(2, [caption(word(" Two", 3.0))])
+    broadcast.take(1, [caption(word(" more", 1.5), final=True)])
+    broadcast.finish(2)
+    assert [event.text for event in broadcast.events if isinstance(event, Caption)] == [
+        " One more",
+        " Two",
+    ]
+
+
+def test_a_reader_that_takes_nothing_is_let_go_and_costs_the_others_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(broadcasts, "MOST_WAITING", 10)
+    broadcast = open_one()
+    stalled, quick = broadcast.follow(), broadcast.follow()
+    seen = []
+    for n in range(30):
+        broadcast.take(1, [caption(word(f" {n}", n), final=True)])
+        seen += [one["text"] for one in told(quick)]
+    assert seen == [str(n) for n in range(30)]
+    assert stalled.is_over
+    assert not stalled.lines
+    assert broadcast.readers == 1
+
+
+def test_messages_are_made_once() -> None:
+    broadcast = open_one()
+    readers = [broadcast.follow() for _ in range(3)]
+    broadcast.take(1, [caption(word(" Hi", 0.0), final=True)])
+    first, *rest = [reader.take()[-1] for reader in readers]
+    assert all(one is first for one in rest)
+
+
+pieces = st.lists(
+    st.tuples(st.integers(1, 3), st.integers(0, 3), st.booleans(), st.text("ab ", max_size=5))
+)
+
+
+@settings(max_examples=100, deadline=None)
+@given(script=pieces, joins=st.integers(0, 20))
+def test_every_word_is_in_one_line_and_lines_never_change(
+    script: list[tuple[int, int, bool, str]], joins: int
+) -> None:
+    broadcast, spoken, count = open_one(), dict[int, list[str]](), 0
+    reader, seen = None, list[str]()
+    for turn, (hearing, words, final, tail) in enumerate(script):
+        if turn == joins:
+            reader = broadcast.follow()
+        said = []
+        for _ in range(words):
+            said.append(word(f" w{count}", count))
+            spoken.setdefault(hearing, []).append(f"w{count}")
+            count += 1
+        before = [line.message for line in broadcast.lines]
+        broadcast.take(hearing, [caption(*said, tail=tail, final=final, at=turn)])
+        assert [line.message for line in broadcast.lines][: len(before)] == before
+        if reader:
+            seen += [one["text"] for one in told(reader) if one["type"] == "final"]
+    broadcast.end(1.0)
+    if reader:
+        seen += [one["text"] for one in told(reader) if one["type"] == "final"]
+    lines = [event.text.split() for event in broadcast.events if isinstance(event, Caption)]
+    assert sorted(w for line in lines for w in line) == sorted(
+        w for said in spoken.values() for w in said
+    )
+    if reader:
+        assert seen == [" ".join(line) for line in lines]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_documents(form: str) -> None:
+    broadcast = open_one()
+    broadcast.take(1, [caption(word(" Hello", 1.0), word(" world.", 1.5), final=True)])
+    broadcast.take(1, [caption(word(" Again.", 4.0), final=True)])
+    text = written(broadcast, form).decode()
+    assert "Hello world." in text
+    assert "Again." in text
+    if form == "json":
+        assert [one["text"].strip() for one in json.loads(text)["segments"]] == [
+            "Hello world.",
+            "Again.",
+        ]
+
+
+def test_the_hub_keeps_what_ended_for_a_while() -> None:
+    now = [0.0]
+    hub = Hub(lambda: now[0])
+    empty, full = hub.open("a", model="m"), hub.open("b", model="m")
+    full.take(1, [caption(word(" Hi", 0.0), final=True)])
+    hub.close(empty)
+    hub.close(full)
+    assert hub.find("a") is None
+    assert hub.find("b") is full
+    now[0] = LINGER + 1
+    assert hub.find("b") is None
+
+
+def test_links_are_given_and_taken_back() -> None:
+    hub = Hub(lambda: 0.0)
+    broadcast = hub.open("a", model="m")
+    assert not may_read(broadcast, None)
+    assert not may_read(broadcast, "")
+    token = hub.share(broadcast)
+    assert hub.share(broadcast) == token
+    assert may_read(broadcast, token)
+    assert not may_read(broadcast, token + "x")
+    reader = broadcast.follow()
+    hub.unshare(broadcast)
+    assert reader.is_over
+    assert not may_read(broadcast, token)
+    assert hub.share(broadcast) != token
+
+
+def test_what_is_forgotten_is_gone() -> None:
+    hub = Hub(lambda: 0.0)
+    broadcast = hub.open("a", model="m")
+    broadcast.take(1, [caption(word(" Hi", 0.0), final=True)])
+    assert hub.forget("a")
+    assert hub.find("a") is broadcast  # still under way
+    assert not broadcast.lines
+    hub.close(broadcast)
+    assert hub.find("a") is None
+    assert not hub.forget("a")
+
+
+def test_a_reader_is_woken() -> None:
+    async def read() -> list[dict[str, Any]]:
+        broadcast = open_one()
+        reader = broadcast.follow()
+        reader.take()
+        waiting = asyncio.create_task(reader.news.wait())
+        await asyncio.sleep(0)
+        broadcast.take(1, [caption(word(" Hi", 0.0), final=True)])
+        await waiting
+        return told(reader)
+
+    assert [one["text"] for one in asyncio.run(read())] == ["Hi"]

@@ -1,0 +1,212 @@
+"""Readers on real sockets: by a link, from the first line, hundreds at once, until it ends."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx2
+import pytest
+from server_clients import VAD, Socket, client, run, utterance
+from server_fixture import Running, serving
+from strict import parse_srt
+
+from livecap.frontends.captions.routes import FORMATS
+
+KEY = {"Authorization": "Bearer right"}
+Json = dict[str, Any]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Running]:
+    with serving(keys=("right",)) as running:
+        yield running
+
+
+@asynccontextmanager
+async def speaker(server: Running) -> AsyncGenerator[tuple[Socket, str]]:
+    """A session with turns, and its id."""
+    async with client(server, additional_headers=KEY) as socket:
+        session = await socket.configure(turn_detection=VAD)
+        yield socket, session["id"]
+
+
+async def say(socket: Socket, seed: int) -> str:
+    raw, text = utterance(seed, after=1500)
+    await socket.append(raw)
+    await socket.until(".completed")
+    return text
+
+
+@asynccontextmanager
+async def web(server: Running) -> AsyncGenerator[httpx2.AsyncClient]:
+    limits = httpx2.Limits(max_connections=None)
+    async with httpx2.AsyncClient(
+        base_url=f"http://{server.host}", timeout=60, limits=limits, trust_env=False
+    ) as found:
+        yield found
+
+
+async def link(pages: httpx2.AsyncClient, id: str) -> str:
+    answer = await pages.post(f"/v1/captions/{id}/share", headers=KEY)
+    assert answer.status_code == 201, answer.text
+    told = answer.json()
+    assert told["url"].endswith(f"/view/{id}?token={told['token']}")
+    assert f"/overlay/{id}?token=" in told["overlay"]
+    token: str = told["token"]
+    return token
+
+
+async def messages(answer: httpx2.Response) -> AsyncGenerator[Json]:
+    async for line in answer.aiter_lines():
+        if line.startswith("data: "):
+            yield json.loads(line.removeprefix("data: "))
+
+
+async def finals(pages: httpx2.AsyncClient, path: str, count: int, **headers: str) -> list[Json]:
+    """So many lines, as they come."""
+    found: list[Json] = []
+    async with pages.stream("GET", path, headers=headers) as answer:
+        assert answer.status_code == 200
+        assert answer.headers["content-type"].startswith("text/event-stream")
+        async for message in messages(answer):
+            if message["type"] == "final":
+                found.append(message)
+            if len(found) == count or message["type"] == "end":
+                break
+    return found
+
+
+def test_history_first_then_live(server: Running) -> None:
+    async def work() -> None:
+        async with speaker(server) as (socket, id), web(server) as pages:
+            first = await say(socket, 1)
+            token = await link(pages, id)
+            path = f"/v1/captions/{id}/events?token={token}"
+            reading = asyncio.create_task(finals(pages, path, 2))
+            second = await say(socket, 2)
+            assert [one["text"] for one in await reading] == [first.strip(), second.strip()]
+            (rest,) = await finals(pages, path, 1, **{"Last-Event-ID": "1"})
+            assert (rest["id"], rest["text"]) == (2, second.strip())
+
+    run(work)
+    server.settle()
+
+
+def test_documents_are_what_was_said(server: Running) -> None:
+    async def work() -> None:
+        async with speaker(server) as (socket, id), web(server) as pages:
+            texts = [await say(socket, seed) for seed in (3, 4)]
+            token = await link(pages, id)
+            for form, kind in FORMATS.items():
+                answer = await pages.get(f"/v1/captions/{id}.{form}?token={token}")
+                assert answer.status_code == 200
+                assert answer.headers["content-type"] == kind
+                for word in " ".join(texts).split():
+                    assert word in answer.text
+                if form == "srt":
+                    parse_srt(answer.text)
+            assert (await pages.get(f"/v1/captions/{id}.doc?token={token}")).status_code == 404
+
+    run(work)
+    server.settle()
+
+
+def test_the_end_of_a_session_is_told_and_its_text_stays(server: Running) -> None:
+    async def work() -> None:
+        async with web(server) as pages:
+            async with speaker(server) as (socket, id):
+                token = await link(pages, id)
+                path = f"/v1/captions/{id}/events?token={token}"
+                reading = asyncio.create_task(finals(pages, path, 99))
+                text = await say(socket, 5)
+            assert [one["text"] for one in await reading] == [text.strip()]
+            assert text.strip() in (await pages.get(f"/v1/captions/{id}.txt?token={token}")).text
+
+    run(work)
+    server.settle()
+
+
+def test_who_may_read(server: Running) -> None:
+    async def work() -> None:
+        async with speaker(server) as (socket, id), web(server) as pages:
+            await say(socket, 6)
+            at = f"/v1/captions/{id}"
+            for path in (f"{at}/events", f"{at}.srt", at):
+                assert (await pages.get(path)).status_code == 401
+                assert (await pages.get(f"{path}?token=vk_wrong")).status_code == 404
+            assert (await pages.get("/v1/captions")).status_code == 401
+            assert (await pages.post(f"{at}/share")).status_code == 401
+            token = await link(pages, id)
+            assert (await pages.get(f"{at}.srt?token={token}")).status_code == 200
+            # A reader's token opens nothing but that: no link, no deletion, and no audio.
+            assert (await pages.post(f"{at}/share?token={token}")).status_code == 401
+            assert (await pages.delete(f"{at}?token={token}")).status_code == 401
+            wrong = {"Authorization": f"Bearer {token}"}
+            async with client(server, additional_headers=wrong, created=False) as other:
+                assert (await other.receive())["error"]["code"] == "invalid_api_key"
+                assert await other.code() == 3000
+            # The link ends when the speaker says so, for those who read along, too.
+            reading = asyncio.create_task(finals(pages, f"{at}/events?token={token}", 99))
+            while not server.parts.hub.find(id).readers:  # type: ignore[union-attr] # it is there
+                await asyncio.sleep(0.01)
+            assert (await pages.delete(f"{at}/share", headers=KEY)).status_code == 204
+            assert len(await reading) == 1
+            assert (await pages.get(f"{at}.srt?token={token}")).status_code == 404
+
+    run(work)
+    server.settle()
+
+
+def test_what_is_deleted_is_gone(server: Running) -> None:
+    async def work() -> None:
+        async with speaker(server) as (socket, id), web(server) as pages:
+            await say(socket, 7)
+            listed = (await pages.get("/v1/captions", headers=KEY)).json()["data"]
+            assert any(one["id"] == id and one["lines"] == 1 for one in listed)
+            token = await link(pages, id)
+            assert (await pages.delete(f"/v1/captions/{id}", headers=KEY)).status_code == 204
+            assert (await pages.get(f"/v1/captions/{id}.txt?token={token}")).status_code == 404
+            assert (await pages.get(f"/v1/captions/{id}.txt", headers=KEY)).text == ""
+
+    run(work)
+    server.settle()
+
+
+def test_two_hundred_readers_and_one_that_reads_nothing(server: Running) -> None:
+    """Each gets every line; how soon after the first, is told in benchmarks/README.md."""
+    count, lines = 200, 3
+
+    async def work() -> None:
+        async with speaker(server) as (socket, id), web(server) as pages:
+            token = await link(pages, id)
+            path = f"/v1/captions/{id}/events?token={token}"
+            stalled = await asyncio.open_connection("127.0.0.1", server.port)
+            stalled[1].write(f"GET {path} HTTP/1.1\r\nHost: here\r\n\r\n".encode())
+            arrivals: list[list[float]] = [[] for _ in range(lines)]
+
+            async def read() -> None:
+                async with pages.stream("GET", path) as answer:
+                    async for message in messages(answer):
+                        if message["type"] == "final":
+                            arrivals[message["id"] - 1].append(time.perf_counter())
+                            if message["id"] == lines:
+                                return
+
+            broadcast = server.parts.hub.find(id)
+            assert broadcast
+            readers = [asyncio.create_task(read()) for _ in range(count)]
+            while broadcast.readers < count + 1:
+                await asyncio.sleep(0.01)
+            for seed in range(lines):
+                await say(socket, 10 + seed)
+            await asyncio.gather(*readers)
+            assert [len(one) for one in arrivals] == [count] * lines
+            spread = max(max(one) - min(one) for one in arrivals)
+            print(f"{count} readers: the last had a line {spread * 1000:.0f} ms after the first")
+            stalled[1].close()
+
+    run(work)
+    server.settle()
