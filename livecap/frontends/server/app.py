@@ -21,7 +21,7 @@ from starlette.websockets import WebSocket
 
 from livecap.errors import ConfigError, LivecapError
 from livecap.frontends.captions import routes as captions
-from livecap.frontends.server import client_secrets, pages
+from livecap.frontends.server import client_secrets, pages, web
 from livecap.frontends.server.auth import Guard
 from livecap.frontends.server.parts import Parts
 from livecap.frontends.server.pool import Served
@@ -63,6 +63,7 @@ def build(
             WebSocketRoute("/v1/realtime", realtime),
             *transcriptions,
             *captions.routes(parts.hub, parts.door),
+            *web.routes(),
         ],
         middleware=[
             Middleware(Watch, parts.metrics),

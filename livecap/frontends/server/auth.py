@@ -24,9 +24,10 @@ PROTOCOL = "realtime"  # the subprotocol that is answered, where it was offered
 CARRIER = "openai-insecure-api-key."  # what stands before a key among the subprotocols
 
 # What is answered without a key: it tells nobody anything, and monitoring has none.
-OPEN = frozenset({"/health", "/health/ready", "/metrics"})
-# What readers with a link get; who has none needs a key all the same.
-READ = "/v1/captions/"
+OPEN = frozenset({"/", "/health", "/health/ready", "/metrics"})
+# Pages, which tell nothing that is not public; and what readers with a link get. Who has none needs
+# a key for that all the same.
+READ = ("/v1/captions/", "/web/", "/view/", "/overlay/")
 # What a client secret opens: live sessions alone, and not the making of further secrets.
 LIVE = frozenset({"/v1/realtime", "/v1/realtime/calls"})
 
@@ -135,8 +136,8 @@ class Door:
 def is_open(scope: Scope) -> bool:
     """Whether a request needs no key: it tells nothing, or its link says that it may be read."""
     path: str = scope["path"]
-    is_read = scope["method"] in ("GET", "HEAD") and path.startswith(READ)
-    return path in OPEN or is_read
+    is_asked = scope["method"] in ("GET", "HEAD")
+    return path in OPEN or (is_asked and path.startswith(READ))
 
 
 class Guard:

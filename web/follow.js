@@ -1,0 +1,33 @@
+// Server-sent events of /v1/captions -> lines. The browser reconnects by itself, after the last line.
+
+/** Follow a session. `on` has line(message), tail(message), gap(message), end(), state(text). */
+export function follow(id, token, on) {
+  const query = token ? `?token=${encodeURIComponent(token)}` : "";
+  const source = new EventSource(`/v1/captions/${encodeURIComponent(id)}/events${query}`);
+  let last = 0;
+  source.onopen = () => on.state("Connected");
+  source.onerror = () => {
+    if (source.readyState === EventSource.CLOSED) on.state("These captions are not available.");
+    else on.state("Connection lost; trying again …");
+  };
+  source.onmessage = ({ data }) => {
+    const message = JSON.parse(data);
+    if (message.type === "end") {
+      source.close();
+      on.end();
+    } else if (message.type === "tail") {
+      on.tail(message);
+    } else if (message.id > last) {
+      last = message.id;
+      if (message.type === "gap") on.gap(message);
+      else on.line(message);
+    }
+  };
+  return source;
+}
+
+/** The id in the path of a reader's page, and the token behind it. */
+export function asked() {
+  const parts = location.pathname.split("/");
+  return { id: decodeURIComponent(parts[2] ?? ""), query: new URLSearchParams(location.search) };
+}

@@ -1,0 +1,227 @@
+// The caption page: one click to captions, links for others, and files.
+
+import { devices, microphone, tab, told } from "/web/capture.js";
+import { comfort, keep, kept, save } from "/web/comfort.js";
+import { Session } from "/web/session.js";
+import { Transcript } from "/web/transcript.js";
+import { upload } from "/web/upload.js";
+
+const at = (id) => document.getElementById(id);
+const transcript = new Transcript();
+const ways = comfort(transcript);
+const query = new URLSearchParams(location.search);
+let session = null;
+let id = null;
+let wakeLock = null;
+
+function status(text) {
+  at("status").textContent = text;
+}
+
+function problem(text) {
+  at("problem").textContent = text;
+  at("problem").hidden = !text;
+}
+
+function auth() {
+  return at("key").value ? { Authorization: `Bearer ${at("key").value}` } : {};
+}
+
+// What is said stays through a reload.
+const STORE = "livecap.lines";
+for (const line of JSON.parse(sessionStorage.getItem(STORE) ?? "[]")) transcript.add(line);
+
+const on = {
+  line: (line) => {
+    transcript.add(line);
+    sessionStorage.setItem(STORE, JSON.stringify(transcript.lines));
+  },
+  tail: (said, open) => transcript.tail(said, open),
+  gap: (from, to, reason) => transcript.note(`[${Math.round((to - from) / 1000)} s: ${reason}]`),
+  status,
+  problem,
+  lag: (ms) => status(`Listening by ${session?.wire?.kind} · ${(ms / 1000).toFixed(1)} s behind`),
+  level: (level) => {
+    at("level").value = level;
+  },
+  id: (found) => {
+    id = found;
+    at("share").disabled = false;
+  },
+  ended: () => {
+    session = null;
+    at("start").textContent = "Start";
+    at("level").value = 0;
+    wakeLock?.release();
+    status("Stopped.");
+  },
+};
+
+async function begin(open) {
+  problem("");
+  let stream;
+  try {
+    stream = await open();
+  } catch (error) {
+    problem(told(error));
+    return;
+  }
+  at("start").textContent = "Stop";
+  for (const track of stream.getAudioTracks()) {
+    track.addEventListener("ended", () => {
+      problem(told({ name: "CaptureEnded" }));
+      session?.stop();
+    });
+  }
+  await list();
+  const options = {
+    key: at("key").value,
+    language: at("language").value,
+    model: at("model").value,
+    socketOnly: query.get("transport") === "websocket",
+  };
+  session = new Session(stream, options, on);
+  try {
+    await session.start();
+    wakeLock = await navigator.wakeLock?.request("screen").catch(() => null);
+  } catch (error) {
+    problem(`${error.message}. Check that the server runs, and the key; then press Start.`);
+    session?.recorder?.stop();
+    on.ended();
+  }
+}
+
+async function toggle() {
+  if (session) await session.stop();
+  else await begin(() => microphone(at("device").value, at("mode").value));
+}
+
+async function list() {
+  const chosen = at("device").value || kept("device", "");
+  const found = await devices();
+  at("device").replaceChildren(
+    new Option("Default", ""),
+    ...found
+      .filter((one) => one.deviceId && one.deviceId !== "default")
+      .map((one, n) => new Option(one.label || `Microphone ${n + 1}`, one.deviceId)),
+  );
+  if (found.some((one) => one.deviceId === chosen)) at("device").value = chosen;
+}
+
+async function share() {
+  const answer = await fetch(`/v1/captions/${id}/share`, { method: "POST", headers: auth() });
+  if (!answer.ok) {
+    problem("No link could be made. Is the key right?");
+    return;
+  }
+  const { url, overlay } = await answer.json();
+  at("links").replaceChildren(...[["Viewer", url], ["Overlay", overlay]].flatMap(([name, to]) => {
+    const link = document.createElement("a");
+    link.href = to;
+    link.target = "_blank";
+    link.textContent = name;
+    return [link, " "];
+  }));
+}
+
+async function download() {
+  const form = at("form").value;
+  const answer = id && (await fetch(`/v1/captions/${id}.${form}`, { headers: auth() }));
+  if (answer?.ok) save(await answer.blob(), `captions.${form}`);
+  else if (form === "txt") save(new Blob([transcript.text + "\n"]), "captions.txt");
+  else problem("The server does not have these captions any more; txt can still be saved.");
+}
+
+async function copy() {
+  await navigator.clipboard.writeText(transcript.text);
+  status("Copied.");
+}
+
+async function file(chosen) {
+  problem("");
+  at("progress").hidden = false;
+  try {
+    const found = await upload(chosen, { headers: auth(), model: at("model").value, onProgress: (part) => {
+      at("progress").value = part;
+    } });
+    transcript.note(`[${chosen.name}]`);
+    for (const one of found.segments) {
+      on.line({ start_ms: one.start * 1000, end_ms: one.end * 1000, text: one.text.trim() });
+    }
+  } catch (error) {
+    problem(error.message);
+  } finally {
+    at("progress").hidden = true;
+  }
+}
+
+const KEYS = {
+  " ": toggle,
+  "+": ways.larger,
+  "=": ways.larger,
+  "-": ways.smaller,
+  t: ways.nextTheme,
+  c: copy,
+  d: download,
+  End: () => transcript.toEnd(),
+};
+document.addEventListener("keydown", (event) => {
+  const inField = event.target.closest("input, select, button, a");
+  if (inField || event.ctrlKey || event.metaKey || event.altKey) return;
+  const action = KEYS[event.key] ?? KEYS[event.key.toLowerCase()];
+  if (action) {
+    event.preventDefault();
+    action();
+  }
+});
+
+at("start").addEventListener("click", toggle);
+at("tab").addEventListener("click", () => !session && begin(tab));
+at("tab").hidden = !navigator.mediaDevices?.getDisplayMedia;
+at("share").addEventListener("click", share);
+at("share").disabled = true;
+at("copy").addEventListener("click", copy);
+at("download").addEventListener("click", download);
+at("file").addEventListener("change", ({ target }) => target.files[0] && file(target.files[0]));
+at("device").addEventListener("change", () => keep("device", at("device").value));
+for (const name of ["mode", "language"]) {
+  at(name).addEventListener("change", () => keep(name, at(name).value));
+}
+document.addEventListener("dragover", (event) => {
+  event.preventDefault();
+  document.body.classList.add("drop");
+});
+document.addEventListener("dragleave", () => document.body.classList.remove("drop"));
+document.addEventListener("drop", (event) => {
+  event.preventDefault();
+  document.body.classList.remove("drop");
+  const [chosen] = event.dataTransfer.files;
+  if (chosen) file(chosen);
+});
+document.addEventListener("visibilitychange", () => {
+  if (!document.hidden && session) session.recorder.context?.resume();
+});
+navigator.mediaDevices?.addEventListener?.("devicechange", list);
+
+async function prepare() {
+  if (!window.isSecureContext) problem(told());
+  await list();
+  at("mode").value = kept("mode", "meeting");
+  const names = new Intl.DisplayNames([navigator.language], { type: "language" });
+  const codes = "en zh es fr de ar ru ja ko pt it nl tr pl sv da fi id vi th hi fa cs el hu ro uk he";
+  at("language").replaceChildren(
+    new Option("Detect", ""),
+    ...codes.split(" ").map((code) => new Option(names.of(code), code)),
+  );
+  at("language").value = kept("language", "");
+  const answer = await fetch("/v1/models", { headers: auth() });
+  const models = answer.ok ? (await answer.json()).data : [];
+  at("model").replaceChildren(
+    new Option("Default", ""),
+    ...models.map((one) => new Option(one.id, one.id)),
+  );
+  if (answer.status === 401) status("This server needs a key: enter it below, then press Start.");
+  else status("Ready.");
+}
+
+prepare();

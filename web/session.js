@@ -1,0 +1,190 @@
+// One talk: sound goes to the server by the best way there is, captions come back. When the
+// connection breaks, what was not captioned for good is sent again on the next one.
+
+import { Recorder } from "/web/capture.js";
+import { call, socket } from "/web/connect.js";
+
+const MS = 16; // samples of what is recorded
+const KEPT = 120; // seconds of sound that are kept to be sent again
+const PIECE = 100; // ms
+const BACK_OFF = [500, 1000, 2000, 4000, 8000, 15000]; // ms
+const QUIET = 10; // seconds without sound after which something is wrong
+const SILENT = 0.003; // level that counts as none
+const ITEM = "conversation.item.input_audio_transcription";
+
+const wait = (ms) => new Promise((done) => setTimeout(done, ms));
+
+export class Session {
+  /** `on`: line, tail, gap, status, lag, level, problem, id, ended. */
+  constructor(stream, options, on) {
+    this.stream = stream;
+    this.options = options; // {key, language, model}
+    this.on = on;
+    this.pieces = []; // sound that may have to be sent again
+    this.first = 0; // ms: where the first of them begins
+    this.now = 0; // ms recorded
+    this.base = 0; // ms recorded when the connection's clock began
+    this.settled = 0; // ms up to which all is captioned for good
+    this.wire = null;
+    this.isOver = false;
+    this.begun = new Map(); // items under way -> ms at which they began, on the connection's clock
+    this.quiet = 0;
+  }
+
+  async start() {
+    this.recorder = new Recorder(this.stream, {
+      onPiece: (pcm) => this.record(pcm),
+      onLevel: (level) => this.meter(level),
+    });
+    await this.recorder.start();
+    await this.connect(true);
+  }
+
+  record(pcm) {
+    this.now += pcm.length / MS;
+    this.pieces.push(pcm);
+    while (this.pieces.length > (KEPT * 1000) / PIECE) this.forget();
+    if (this.wire?.kind === "WebSocket") this.wire.push(pcm.buffer);
+  }
+
+  forget() {
+    this.first += this.pieces.shift().length / MS;
+  }
+
+  meter(level) {
+    this.on.level(level);
+    this.quiet = level > SILENT ? 0 : this.quiet + PIECE / 1000;
+    if (this.quiet > QUIET && this.quiet < QUIET + 0.15) {
+      this.on.problem(`No sound for ${QUIET} s: is this the right microphone?`);
+    }
+  }
+
+  get query() {
+    const query = new URLSearchParams({ intent: "transcription" });
+    if (this.options.model) query.set("model", this.options.model);
+    if (this.options.language) query.set("language", this.options.language);
+    return `?${query}`;
+  }
+
+  /** By WebRTC first; where that does not get through, by WebSocket. */
+  async connect(isFirst) {
+    const on = {
+      event: (message) => this.event(message),
+      closed: (reason) => this.lost(reason),
+    };
+    const how = { key: this.options.key, query: this.query, on };
+    if (isFirst && window.RTCPeerConnection && !this.options.socketOnly) {
+      try {
+        this.on.status("Connecting by WebRTC …");
+        this.base = this.now;
+        this.wire = await call(this.stream, how);
+      } catch (error) {
+        this.on.status(`WebRTC: ${error.message}; going on by WebSocket …`);
+      }
+    }
+    if (!this.wire) {
+      const wire = await socket(how);
+      this.resend(wire);
+    }
+    this.configure();
+    this.on.status(`Listening by ${this.wire.kind}`);
+  }
+
+  /** All that is not captioned for good goes out again, and then what is recorded. */
+  resend(wire) {
+    while (this.pieces.length && this.first + this.pieces[0].length / MS <= this.settled) {
+      this.forget();
+    }
+    if (this.first > this.settled + PIECE) {
+      this.on.gap(this.settled, this.first, "the connection was away for too long");
+    }
+    this.base = this.first;
+    this.wire = wire;
+    this.queued = [...this.pieces];
+  }
+
+  configure() {
+    const format = { type: "audio/pcm", rate: 16000 };
+    const input = this.wire.kind === "WebSocket" ? { format } : {};
+    this.wire.send({
+      type: "session.update",
+      session: {
+        type: "transcription",
+        include: ["livecap.partial", "livecap.words"],
+        audio: { input: { ...input, turn_detection: { type: "server_vad" } } },
+      },
+    });
+    for (const pcm of this.queued ?? []) this.wire.push(pcm.buffer);
+    this.queued = null;
+  }
+
+  event(message) {
+    switch (message.type) {
+      case "session.created":
+        this.on.id(message.session.id);
+        break;
+      case "input_audio_buffer.speech_started":
+        this.begun.set(message.item_id, message.audio_start_ms);
+        break;
+      case "livecap.transcription.partial": {
+        const { text, stable_chars: stable } = message;
+        this.on.tail(text.slice(0, stable), text.slice(stable));
+        const heard = (this.begun.get(message.item_id) ?? 0) + message.audio_ms;
+        this.on.lag(Math.max(this.now - this.base - heard, 0));
+        break;
+      }
+      case `${ITEM}.completed`: {
+        const start = this.base + (message.start_ms ?? 0);
+        const end = this.base + (message.end_ms ?? 0);
+        this.settled = Math.max(this.settled, end);
+        this.begun.delete(message.item_id);
+        this.on.tail("", "");
+        if (message.transcript.trim()) {
+          const language = message.languages?.[0]?.code;
+          this.on.line({ start_ms: start, end_ms: end, text: message.transcript.trim(), language });
+        }
+        break;
+      }
+      case `${ITEM}.failed`:
+        this.on.problem(message.error.message);
+        break;
+      case "error":
+        this.on.problem(message.error.message);
+        break;
+    }
+  }
+
+  async lost(reason) {
+    this.wire = null;
+    this.on.tail("", "");
+    for (let turn = 0; !this.isOver; turn++) {
+      this.on.status(`Not connected: ${reason}. Recording goes on; trying again …`);
+      await wait(BACK_OFF[Math.min(turn, BACK_OFF.length - 1)] * (0.75 + Math.random() / 2));
+      if (this.isOver) return;
+      try {
+        await this.connect(false);
+        return;
+      } catch (error) {
+        reason = error.message;
+      }
+    }
+  }
+
+  /** All that was said is still captioned; then it is over. */
+  async stop() {
+    this.isOver = true;
+    this.recorder.stop();
+    const wire = this.wire;
+    if (wire) {
+      this.on.status("Finishing …");
+      const done = new Promise((finished) => {
+        this.lost = finished;
+      });
+      wire.send({ type: "session.close" });
+      await Promise.race([done, wait(10000)]);
+      wire.close();
+    }
+    this.on.tail("", "");
+    this.on.ended();
+  }
+}
