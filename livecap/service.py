@@ -30,6 +30,8 @@ from livecap.rounds import Open, Rounds
 from livecap.session import SessionConfig
 from livecap.vad import Silero
 
+LITTLE = 0.25  # seconds after which audio is judged that is too little to be worth it
+
 
 class Service:
     """Computes for all streams: voice activity, encoder, decoder, in batches."""
@@ -173,7 +175,10 @@ class Service:
         """Until there is something to do; False when there never will be."""
         with self.wake:
             while not self._stopping and not self._rounds.is_due:
-                self.wake.wait()
+                some = [one.inbox for one in self._open.streams if one.inbox.samples]
+                if not self.wake.wait(LITTLE if some else None):
+                    for inbox in some:  # no more has come: it may be all that was waited for
+                        inbox.is_urgent = True
             return not self._stopping
 
     def _fail(self, error: LivecapError) -> None:

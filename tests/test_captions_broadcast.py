@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from livecap.events import RATE, Caption, Event, Gap, Silence, Word
 from livecap.frontends.captions import Broadcast, Hub, Reader
 from livecap.frontends.captions import broadcast as broadcasts
-from livecap.frontends.captions.broadcast import Line
 from livecap.frontends.captions.hub import LINGER, may_read
 from livecap.frontends.captions.routes import FORMATS, written
 
@@ -27,9 +26,8 @@ def caption(*words: Word, tail: str = "", final: bool = False, at: float = 0.0) 
     return Caption(0, start, start + RATE, tuple(words), tail=tail, final=final, language="en")
 
 
-def open_one(kept: list[Line] | None = None) -> Broadcast:
-    keep = (lambda line: None) if kept is None else kept.append
-    return Broadcast("sess_1", model="tiny.en", begun=0.0, keep=keep)
+def open_one() -> Broadcast:
+    return Broadcast("sess_1", model="tiny.en", begun=0.0, keep=lambda number, line: None)
 
 
 def told(reader: Reader) -> list[dict[str, Any]]:
@@ -94,6 +92,28 @@ def test_the_end_tells_what_was_said_and_lets_readers_go() -> None:
     assert late.is_over
 
 
+def test_lines_are_read_back_as_they_were() -> None:
+    broadcast = open_one()
+    said = caption(word(" Hello", 1.0), word(" 世界", 1.5), final=True)
+    broadcast.take(1, [said])
+    broadcast.take(1, [caption(Word(" untimed"), final=True, at=4.0)])
+    timed, untimed = broadcast.events
+    assert isinstance(timed, Caption)
+    assert isinstance(untimed, Caption)
+    assert timed.words == said.words
+    assert untimed.words == (Word(" untimed"),)
+    assert untimed.start == 4 * RATE
+
+
+def test_only_the_last_lines_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(broadcasts, "MOST_KEPT", 3)
+    broadcast = open_one()
+    for n in range(5):
+        broadcast.take(1, [caption(word(f" {n}", n), final=True)])
+    assert [one.get("id") for one in told(broadcast.follow())[:-1]] == [3, 4, 5]
+    assert [one.get("id") for one in told(broadcast.follow(after=4))[:-1]] == [5]
+
+
 def test_one_stream_ends_while_the_next_has_begun() -> None:
     broadcast = open_one()
     broadcast.take(1, [caption(word(" One", 1.0))])
@@ -150,9 +170,9 @@ def test_every_word_is_in_one_line_and_lines_never_change(
             said.append(word(f" w{count}", count))
             spoken.setdefault(hearing, []).append(f"w{count}")
             count += 1
-        before = [line.message for line in broadcast.lines]
+        before = list(broadcast.lines)
         broadcast.take(hearing, [caption(*said, tail=tail, final=final, at=turn)])
-        assert [line.message for line in broadcast.lines][: len(before)] == before
+        assert list(broadcast.lines)[: len(before)] == before
         if reader:
             seen += [one["text"] for one in told(reader) if one["type"] == "final"]
     broadcast.end(1.0)

@@ -22,7 +22,17 @@ from livecap.commit import LocalAgreement
 from livecap.config import DecodeConfig
 from livecap.engine.whisper_decoder import WhisperDecoder
 from livecap.errors import CorruptModel, EngineFault
-from livecap.events import RATE, Caption, Event, Gap, Language, Pace, Silence, Unrecognised
+from livecap.events import (
+    RATE,
+    Caption,
+    Event,
+    Gap,
+    Language,
+    Pace,
+    Silence,
+    Unrecognised,
+    Voice,
+)
 from livecap.handle import AT_ONCE
 from livecap.live_config import LiveConfig
 from livecap.live_stream import LiveStream
@@ -540,3 +550,24 @@ def test_a_slow_stream_does_not_hold_up_the_end_of_another() -> None:
         listener.send(text)
         assert said(listener.end()) == alone(text)
         busy.stream.drop()
+
+
+def test_a_little_audio_is_judged_if_no_more_comes() -> None:
+    """Nothing is waited for that will not come."""
+    with serving(Readers()) as service:
+        stream = service.open(replace(CONFIG, turns=True))
+        stream.send(0, speak([Said(0, 800 * ms, 0)])[None])
+        end = 800 * ms
+        told: list[Event] = []
+        while not any(isinstance(event, Voice) and not event.begins for event in told):
+            stream.send(end, np.zeros((1, AT_ONCE // 4), np.float32))
+            end += AT_ONCE // 4
+            told += stream.take()
+            if end >= 800 * ms + CONFIG.pause + 4 * FRAME:
+                break  # that is enough silence, and no more comes
+        deadline = time.monotonic() + PATIENCE
+        while not any(isinstance(event, Voice) and not event.begins for event in told):
+            assert time.monotonic() < deadline
+            stream.wait(1.0)
+            told += stream.take()
+        stream.drop()

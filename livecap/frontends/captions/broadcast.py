@@ -5,39 +5,35 @@ and the tail, replace each other. Every message is encoded once for all readers.
 """
 
 import asyncio
+import json
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
 
 from livecap.events import RATE, Caption, Event, Gap, Word
 from livecap.sinks.lines import strict_json, word_record
+
+Keep = Callable[[int, Caption | Gap], None]  # a line's number, and the line
 
 MOST_KEPT = 20_000  # lines that readers who come late are told; more than a day's
 MOST_WAITING = 2_000  # lines that a reader may be behind before it is let go
 END = b'data: {"type":"end"}\n\n'
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line, or a gap between two. Times are samples at 16 kHz."""
-
-    number: int  # from 1
-    event: Caption | Gap
-    message: bytes  # as readers get it
-
-
 @dataclass(eq=False)
 class Reader:
     """Somebody who reads along. For the event loop alone."""
 
-    lines: deque[Line] = field(default_factory=deque)  # that have not been sent
+    lines: deque[bytes] = field(default_factory=deque)  # messages that have not been sent
     tail: bytes | None = None  # the newest, if it has not been sent
     news: asyncio.Event = field(default_factory=asyncio.Event)
     is_over: bool = False  # nothing comes any more
 
     def take(self) -> list[bytes]:
         """What has come since the last call, in order."""
-        found = [line.message for line in self.lines]
+        found = list(self.lines)
         self.lines.clear()
         if self.tail is not None:
             found.append(self.tail)
@@ -60,16 +56,17 @@ class _Open:
 class Broadcast:
     """The captions of one session. For the event loop alone."""
 
-    def __init__(self, id: str, *, model: str, begun: float, keep: Callable[[Line], None]) -> None:
+    def __init__(self, id: str, *, model: str, begun: float, keep: Keep) -> None:
         """`begun`: Unix seconds. `keep` is called for each line, and may store it."""
         self.id = id
         self.model = model
         self.begun = begun
         self.ended: float | None = None  # Unix seconds
         self.token: str | None = None  # who knows it may read
-        self.lines: deque[Line] = deque(maxlen=MOST_KEPT)
+        # Only what readers are sent is kept of a line: a day of them takes a few megabytes.
+        self.lines: deque[bytes] = deque(maxlen=MOST_KEPT)
         self._keep = keep
-        self._count = 0
+        self._count = 0  # lines so far
         self._open: dict[int, _Open] = {}  # by hearing; one may still end while another begins
         self._readers: set[Reader] = set()
 
@@ -79,14 +76,14 @@ class Broadcast:
         return len(self._readers)
 
     @property
-    def events(self) -> list[Event]:
+    def events(self) -> list[Caption | Gap]:
         """All lines, as events, for documents."""
-        return [line.event for line in self.lines]
+        return [read(message) for message in self.lines]
 
     def restore(self, events: Sequence[Caption | Gap]) -> None:
         """Lines of a session that is over, from where they were kept."""
         for event in events:
-            self.lines.append(self._line(event))
+            self.lines.append(self._message(event))
 
     def take(self, hearing: int, events: Sequence[Event]) -> None:
         """What one of the session's streams has told, in order."""
@@ -119,7 +116,8 @@ class Broadcast:
 
     def follow(self, after: int = 0) -> Reader:
         """A new reader, who is told all lines after that number, and then what comes."""
-        reader = Reader(deque(line for line in self.lines if line.number > after))
+        first = self._count - len(self.lines)  # lines that are not kept any more
+        reader = Reader(deque(islice(self.lines, max(after - first, 0), None)))
         if self.ended is None:
             reader.tail = self._told_tail()
             self._readers.add(reader)
@@ -160,11 +158,11 @@ class Broadcast:
             reader.news.set()
 
     def _add(self, event: Caption | Gap) -> None:
-        line = self._line(event)
-        self.lines.append(line)
-        self._keep(line)
+        message = self._message(event)
+        self.lines.append(message)
+        self._keep(self._count, event)
         for reader in list(self._readers):
-            reader.lines.append(line)
+            reader.lines.append(message)
             reader.tail = None
             if len(reader.lines) > MOST_WAITING:
                 reader.is_over = True
@@ -172,11 +170,10 @@ class Broadcast:
                 self._readers.discard(reader)
             reader.news.set()
 
-    def _line(self, event: Caption | Gap) -> Line:
+    def _message(self, event: Caption | Gap) -> bytes:
         self._count += 1
         told = {"id": self._count, **described(event)}
-        message = f"id: {self._count}\ndata: {strict_json(told)}\n\n".encode()
-        return Line(self._count, event, message)
+        return f"id: {self._count}\ndata: {strict_json(told)}\n\n".encode()
 
     def _told_tail(self) -> bytes:
         """What has been said of the line under way, and what may follow."""
@@ -202,11 +199,23 @@ def described(event: Caption | Gap) -> dict[str, object]:
         "end_ms": (event.heard if last is None else last) * 1000 // RATE,
         "text": event.text.strip(),
         "language": event.language,
-        "words": [word_record(word) for word in event.words],
+        "words": [{**word_record(word), "text": word.text} for word in event.words],
     }
 
 
-def numbered(lines: Sequence[Line]) -> Iterator[tuple[int, dict[str, object]]]:
-    """Lines with their numbers, as JSON data."""
-    for line in lines:
-        yield line.number, described(line.event)
+def read(message: bytes) -> Caption | Gap:
+    """A message of a line -> the event it was made of."""
+    _, _, data = message.partition(b"\ndata: ")
+    told: dict[str, Any] = json.loads(data)
+    start, end = told["start_ms"] * RATE // 1000, told["end_ms"] * RATE // 1000
+    if told["type"] == "gap":
+        return Gap(start, end, told["reason"])
+    words = tuple(_word(one) for one in told["words"])
+    return Caption(told["id"], start, end, words, language=told["language"])
+
+
+def _word(told: dict[str, Any]) -> Word:
+    start, end = (
+        None if told[side] is None else round(told[side] * RATE) for side in ("start", "end")
+    )
+    return Word(told["text"], start, end, told["probability"])

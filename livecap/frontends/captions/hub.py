@@ -5,7 +5,8 @@ import secrets
 from collections.abc import Callable
 from typing import Protocol
 
-from livecap.frontends.captions.broadcast import Broadcast, Line
+from livecap.events import Caption, Gap
+from livecap.frontends.captions.broadcast import Broadcast
 
 LINGER = 600.0  # seconds that a broadcast can still be read after its end, if it isn't kept
 TOKEN = "vk_"  # what readers' tokens begin with
@@ -16,7 +17,7 @@ class Keeper(Protocol):
     """Where captions outlive the process. All of it returns at once."""
 
     def begin(self, broadcast: Broadcast) -> None: ...
-    def keep(self, id: str, line: Line) -> None: ...
+    def keep(self, id: str, number: int, line: Caption | Gap) -> None: ...
     def end(self, broadcast: Broadcast) -> None: ...
     def share(self, id: str, token: str | None) -> None: ...
     def find(self, id: str) -> Broadcast | None: ...
@@ -35,9 +36,9 @@ class Hub:
         """A session has begun."""
         self._tidy()
 
-        def keep(line: Line) -> None:
+        def keep(number: int, line: Caption | Gap) -> None:
             if self.keeper:
-                self.keeper.keep(id, line)
+                self.keeper.keep(id, number, line)
 
         broadcast = Broadcast(id, model=model, begun=self._now(), keep=keep)
         self._broadcasts[id] = broadcast
