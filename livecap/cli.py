@@ -13,6 +13,7 @@ from livecap.cli_live import Flat, bench, devices, mic
 from livecap.cli_serve import from_file, serve
 from livecap.config import DecodeConfig, ModelConfig, OutputConfig, VadConfig
 from livecap.errors import ConfigError, LivecapError
+from livecap.frontends.remote.options import ServerOptions
 from livecap.frontends.typed import (
     format_of,
     language_of,
@@ -57,6 +58,7 @@ def file(  # noqa: PLR0913 - its flags
     channels: Literal["mix", "split"] = "mix",
     raw: str | None = None,
     run: Annotated[ModelConfig, Flat] = ModelConfig(),  # noqa: B008 - frozen
+    server: Annotated[ServerOptions, Flat] = ServerOptions(),  # noqa: B008 - frozen
 ) -> int:
     """Caption audio and video files.
 
@@ -79,6 +81,7 @@ def file(  # noqa: PLR0913 - its flags
     """
     from livecap.audio import RawFormat
     from livecap.frontends.batch import BatchConfig, run_batch
+    from livecap.frontends.begin import start_of
     from livecap.frontends.inputs import expand
     from livecap.frontends.pump import ReadConfig
 
@@ -88,7 +91,7 @@ def file(  # noqa: PLR0913 - its flags
     decode = replace(decode, language=language_of(decode.language))
     found = expand(paths)
     config = BatchConfig(
-        model=model_of(model),
+        model=model,
         pull=pull,
         decode=decode,
         vad=None if no_vad else vad,
@@ -96,7 +99,7 @@ def file(  # noqa: PLR0913 - its flags
         read=ReadConfig(track, channels == "split", None if raw is None else RawFormat.parse(raw)),
         output=replace(output, format=format_of(output, found)),
     )
-    return run_batch(found, config)
+    return run_batch(found, config, start_of(server, config))
 
 
 app.command(mic)

@@ -13,6 +13,7 @@ from livecap.config import (
     Task,
     VadConfig,
 )
+from livecap.frontends.remote.options import ServerOptions
 from livecap.frontends.typed import check_formats, language_of, model_of
 
 Flat = Parameter(name="*")
@@ -40,6 +41,7 @@ def mic(  # noqa: PLR0913 - its flags
     precision: Precision = "auto",
     threads: int = 0,
     attention_window: int = 0,
+    server: Annotated[ServerOptions, Flat] = ServerOptions(),  # noqa: B008 - frozen
 ) -> int:
     """Caption what is said now.
 
@@ -80,30 +82,27 @@ def mic(  # noqa: PLR0913 - its flags
     attention_window
         Seconds of audio that see each other in Qwen3-ASR's encoder: 2, 4 or 8; 0: as trained.
     """
+    from livecap.frontends.begin import Setup, begin_of
     from livecap.frontends.mic import MicConfig, run_mic
     from livecap.frontends.sources import source_of
 
     opener = source_of(source, device=device, loopback=loopback, speed=speed, raw=raw)
+    decode = DecodeConfig(
+        language=language_of(language), task=task, prompt=prompt, hotwords=hotwords
+    )
+    run = ModelConfig(
+        device=compute, precision=precision, threads=threads, attention_window=attention_window
+    )
+    hurries = source in (None, "-") or speed > 0
+    setup = Setup(model, pull, decode, None if no_vad else vad, live, run, hurries)
     config = MicConfig(
-        model=model_of(model),
-        pull=pull,
-        decode=DecodeConfig(
-            language=language_of(language), task=task, prompt=prompt, hotwords=hotwords
-        ),
-        vad=None if no_vad else vad,
-        live=live,
-        run=ModelConfig(
-            device=compute,
-            precision=precision,
-            threads=threads,
-            attention_window=attention_window,
-        ),
+        language=decode.language,
+        task=task,
         output=check_formats(output),
         partials=not no_partials,
         can_wait=source is not None,
-        hurries=source in (None, "-") or speed > 0,
     )
-    return run_mic(opener, config)
+    return run_mic(opener, begin_of(server, setup), config)
 
 
 def bench(  # noqa: PLR0913 - its flags

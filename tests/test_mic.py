@@ -426,7 +426,7 @@ def test_an_engine_that_breaks_off_is_reported_once(run: Command, tmp_path: Path
     """What was said before it is on disk; the source is closed."""
     jsonl = tmp_path / "out.jsonl"
 
-    def broken(recognizer: object) -> None:
+    def broken(recognizer: object, *, patience: float) -> None:
         raise EngineFault("out of memory", remedy="Use a smaller model, please.")
 
     def after_some() -> bool:

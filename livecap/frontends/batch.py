@@ -4,20 +4,21 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import FrameType
+from typing import Protocol
 
 from livecap.config import DecodeConfig, ModelConfig, OutputConfig, VadConfig
 from livecap.cues import preset
-from livecap.errors import ConfigError, LivecapError, OutputError
+from livecap.errors import LivecapError, OutputError
 from livecap.events import RATE, Event, Language, Unrecognised
-from livecap.frontends.file import FileRun, Progress
 from livecap.frontends.messages import report
 from livecap.frontends.progress import Display, clock, open_display
-from livecap.frontends.pump import Pump, ReadConfig
+from livecap.frontends.pump import ReadConfig
+from livecap.frontends.runs import Progress, Run
 from livecap.sinks import Options, Source, Writer, is_complete, open_writer, plan
 from livecap.sinks.lines import record, strict_json
 
@@ -39,7 +40,23 @@ class BatchConfig:
     output: OutputConfig = field(default_factory=OutputConfig)
 
 
-def run_batch(paths: Sequence[str], config: BatchConfig) -> int:
+class Start(Protocol):
+    """Makes what captions, once the options are known to be sound. Raises LivecapError."""
+
+    def __call__(
+        self,
+        config: BatchConfig,
+        open_outputs: Callable[[str], None],
+        say: Callable[[str], None],
+        *,
+        times: bool,
+    ) -> Run:
+        """`open_outputs` is to be called with each input that could be opened; it raises
+        OutputError. `say` writes a line for the user. `times`: words without their times won't do.
+        """
+
+
+def run_batch(paths: Sequence[str], config: BatchConfig, start: Start) -> int:
     """Caption the files -> exit status. Raises LivecapError for what stops the whole run."""
     outputs = config.output
     layout = preset(outputs.preset).with_limits(
@@ -64,7 +81,7 @@ def run_batch(paths: Sequence[str], config: BatchConfig) -> int:
     if timed:
         config = replace(config, decode=replace(config.decode, words=True))
     try:
-        return _Batch(config, targets, options, display).caption(todo)
+        return _Batch(config, targets, options, display).caption(todo, start)
     finally:
         display.close()
 
@@ -110,8 +127,8 @@ class _Batch:
         self.failed = 0
         self.begun = time.monotonic()
 
-    def caption(self, paths: Sequence[str]) -> int:
-        run = self._load()
+    def caption(self, paths: Sequence[str], start: Start) -> int:
+        run = start(self.config, self._open, self.display.say, times=self.options.words)
         self.begun = time.monotonic()
         with _stopping(run) as stopped:
             for item in run.run(paths):
@@ -123,31 +140,8 @@ class _Batch:
                 return SIGNALLED + stopped[0]
         return FAILED if self.failed else DONE
 
-    def _load(self) -> FileRun:
-        """Load what is slow to load, now that the options are known to be sound."""
-        from livecap.checkpoints import resolve
-        from livecap.models.load import load_model
-        from livecap.vad import load
-
-        config = self.config
-        checkpoint = resolve(config.model, pull=config.pull)
-        if config.model == "auto":
-            self.display.say(f"model: {checkpoint.name}{_better(checkpoint.name)}")
-        loaded = load_model(checkpoint, config.run)
-        untimed = loaded.model.untimed(config.decode.language) if self.options.words else None
-        if untimed:
-            raise ConfigError(f"{checkpoint.name} alone can't time words", remedy=untimed)
-        return FileRun(
-            loaded,
-            load() if config.vad else None,
-            decode=config.decode,
-            vad=config.vad or VadConfig(),
-            open_source=self._open,
-        )
-
-    def _open(self, path: str) -> Pump:
-        """Open an input, then its outputs: neither a bad file nor a bad folder costs decoding."""
-        pump = Pump(path, self.config.read)
+    def _open(self, path: str) -> None:
+        """Open the outputs of an input that could be opened."""
         self.writers[path] = []
         try:
             for name, target in self.targets[path].items():
@@ -157,10 +151,8 @@ class _Batch:
                 )
                 self.writers[path].append(writer)
         except OutputError:
-            pump.close()
             self._close(path, complete=False)
             raise
-        return pump
 
     def _event(self, path: str, event: Event) -> None:
         for writer in self.writers[path]:
@@ -214,12 +206,6 @@ class _Batch:
             raise failures[0]
 
 
-def _better(name: str) -> str:
-    if name.endswith("tiny.en"):
-        return ", English only and small; `livecap pull large-v3-turbo` fetches a better one"
-    return ""
-
-
 def _ended(progress: Progress, failure: LivecapError | None) -> dict[str, object]:
     ended: dict[str, object] = {
         "file": progress.path,
@@ -238,7 +224,7 @@ def _emit(data: dict[str, object]) -> None:
 
 
 @contextmanager
-def _stopping(run: FileRun) -> Iterator[list[int]]:
+def _stopping(run: Run) -> Iterator[list[int]]:
     """Ctrl-C or SIGTERM finishes what was heard; a second one leaves at once."""
     caught: list[int] = []
 

@@ -14,6 +14,7 @@ from livecap.config import DecodeConfig, VadConfig
 from livecap.errors import LivecapError
 from livecap.events import RATE, Caption, Event, Language
 from livecap.frontends.pump import Opener, Pump
+from livecap.frontends.runs import Progress, Report
 from livecap.longform import Conditioned
 from livecap.models.load import Loaded
 from livecap.recognizer import Recognizer
@@ -21,25 +22,11 @@ from livecap.session import Session, SessionConfig
 from livecap.stream import Rows, SourceStream
 from livecap.vad import Silero
 
+__all__ = ["FileRun", "Progress", "Report"]
+
 AT_ONCE = 30  # blocks fed to voice activity detection together; 30 s of a file
 EVERYTHING = 1 << 30  # blocks
 LIVE_BRIDGE = RATE  # samples: a pause that ends a segment of a pipe, whose text is waited for
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """Where a file stands."""
-
-    path: str
-    done: int  # samples of the media whose events have left
-    duration: int | None  # samples, as far as the header can be trusted
-    discarded: float | None = None  # share of the audio without speech; once it is finished
-    damaged: int = 0  # packets that could not be decoded
-    failure: LivecapError | None = None  # why it could not be read (to its end)
-    state: str = "running"  # running, finished, stopped or failed
-
-
-Report = tuple[str, Event] | Progress
 
 
 @dataclass(slots=True)

@@ -5,34 +5,25 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import Literal
 
 import numpy as np
 
-from livecap.config import DecodeConfig, LiveOptions, ModelConfig, OutputConfig, VadConfig
-from livecap.cues import preset
-from livecap.errors import ConfigError, LivecapError, OutputError
+from livecap.config import OutputConfig, Task
+from livecap.errors import LivecapError, OutputError
 from livecap.events import RATE, Event
-from livecap.frontends.audio_in import AudioIn, Chunk, Heard
+from livecap.frontends.audio_in import AudioIn, Chunk, Heard, Notice
+from livecap.frontends.begin import Begin
+from livecap.frontends.captioner import Captioner
 from livecap.frontends.keys import unechoed
+from livecap.frontends.live_outputs import options_of, refuse_written, targets_of
 from livecap.frontends.messages import report
 from livecap.frontends.tally import Tally
-from livecap.live_stream import LiveStream
-from livecap.service import Service
-from livecap.sinks import (
-    Options,
-    Source,
-    Writer,
-    format_of,
-    is_complete,
-    open_writer,
-    plan,
-)
+from livecap.sinks import Writer, open_writer
 from livecap.sinks.json_events import JsonEvents
 from livecap.sinks.terminal import Status, Terminal, open_terminal
 
@@ -44,48 +35,42 @@ DONE, FAILED, SIGNALLED = 0, 1, 128  # exit statuses; a signal adds its number, 
 
 @dataclass(frozen=True, slots=True)
 class MicConfig:
-    """All options of `livecap mic`."""
+    """What is shown and written, and how the source is treated."""
 
-    model: str = "auto"
-    pull: bool = False
-    decode: DecodeConfig = field(default_factory=DecodeConfig)
-    vad: VadConfig | None = field(default_factory=VadConfig)
-    live: LiveOptions = field(default_factory=LiveOptions)
-    run: ModelConfig = field(default_factory=ModelConfig)
+    language: str | None = None  # code, if it is known beforehand
+    task: Task = "transcribe"
     output: OutputConfig = field(default_factory=OutputConfig)
     partials: bool = True
     can_wait: bool = False  # the source is a recording: it is read no faster than it is captioned
-    hurries: bool = True  # updates are left out where the machine is too slow for all of them
 
 
-def run_mic(open_source: Callable[[], AudioIn], config: MicConfig) -> int:
+def run_mic(open_source: Callable[[], AudioIn], begin: Begin, config: MicConfig) -> int:
     """Caption live audio -> exit status. Raises LivecapError for what can't begin at all."""
-    targets = _targets(
-        config.output, config.decode.language
-    )  # what can't work is said before the model is loaded
-    options = _options(config)
+    # What can't work is said before a model is loaded.
+    targets = targets_of(config.output, config.language)
+    options = options_of(config.output, config.language, config.task)
     if not config.output.overwrite:
-        _refuse_written(targets)
+        refuse_written(targets)
     terminal = _terminal(config)
     writers: list[Writer] = []
-    service: Service | None = None
+    captioner: Captioner | None = None
     run: _Run | None = None
     try:
-        service, stream = _load(config, terminal)
+        captioner = begin(terminal.notice)
         source = open_source()  # only now: nothing that is said has to wait for a model
         try:
             for name, target in targets.items():
                 assert target is not None
                 overwrite = config.output.overwrite
                 writers.append(open_writer(name, target, options=options, overwrite=overwrite))
-            run = _Run(config, source, stream, terminal, writers)
+            run = _Run(config, source, captioner, terminal, writers)
             status = run.caption()
         finally:
             source.close()
     finally:
         _finish_terminal(terminal)
-        if service:
-            service.close()
+        if captioner:
+            captioner.close()
         is_complete = run is not None and run.is_finished
         failed = [error for writer in writers if (error := _close(writer, complete=is_complete))]
     for error in failed:
@@ -94,43 +79,6 @@ def run_mic(open_source: Callable[[], AudioIn], config: MicConfig) -> int:
     if run.gone:
         raise run.gone
     return status or (FAILED if failed else DONE)
-
-
-def _targets(output: OutputConfig, language: str | None) -> dict[str, Path | None]:
-    """Where each format goes; nothing without -o."""
-    if output.output is None:
-        if output.format:
-            raise ConfigError(
-                f"-f {output.format} has no place to go", remedy="Name one, as in -o talk."
-            )
-        return {}
-    if output.output == "-":
-        raise ConfigError(
-            "Captions go to standard output already", remedy="Leave out -o -, or name a file."
-        )
-    names = output.names if output.format else (format_of(output.output) or "srt",)
-    source = Source(time.strftime("live-%Y%m%d-%H%M%S"))
-    (found,) = plan([source], names, output=output.output, language=language)
-    return found
-
-
-def _refuse_written(targets: Mapping[str, Path | None]) -> None:
-    """What was said can't be heard again: not even a text that was cut off is written over."""
-    for target in targets.values():
-        if target and target.is_file() and target.stat().st_size:
-            state = "exists" if is_complete(target) else "is left from a run that was cut off"
-            raise OutputError(
-                f"{target} {state}", remedy="Add --overwrite, or choose another name."
-            )
-
-
-def _options(config: MicConfig) -> Options:
-    output = config.output
-    layout = preset(output.preset).with_limits(
-        max_line_width=output.max_line_width, max_lines=output.max_lines
-    )
-    language, task = config.decode.language, config.decode.task
-    return Options(layout=layout, words=True, language=language, task=task)
 
 
 def _close(writer: Writer, *, complete: bool) -> OutputError | None:
@@ -153,22 +101,6 @@ def _terminal(config: MicConfig) -> Terminal:
     return open_terminal(quiet=config.output.quiet, no_partials=not config.partials, say=report)
 
 
-def _load(config: MicConfig, terminal: Terminal) -> tuple[Service, LiveStream]:
-    """The service with one stream, warm."""
-    from livecap.checkpoints import resolve
-    from livecap.models.load import load_model
-    from livecap.policies import live_config
-    from livecap.vad import load
-
-    checkpoint = resolve(config.model, pull=config.pull)
-    terminal.notice(f"model: {checkpoint.name}; loading")
-    loaded = load_model(checkpoint, config.run)
-    live = live_config(loaded.model, config.live, vad=config.vad, language=config.decode.language)
-    service = Service(loaded, load() if config.vad else None, config.decode)
-    service.warm_up()
-    return service, service.open(replace(live, catch_up=config.hurries))
-
-
 class _Run:
     """One stream from its first sample to its last word."""
 
@@ -176,13 +108,13 @@ class _Run:
         self,
         config: MicConfig,
         source: AudioIn,
-        stream: LiveStream,
+        captioner: Captioner,
         terminal: Terminal,
         writers: list[Writer],
     ) -> None:
         self.config = config
         self.source = source
-        self.stream = stream
+        self.captioner = captioner
         self.terminal = terminal
         self.writers = writers
         self.tally = Tally()
@@ -209,8 +141,8 @@ class _Run:
                 self.source.stop()
                 is_stopped = True
                 self._show("finishing what was heard; once more to leave at once")
-            if self.config.can_wait and self.stream.lag > AHEAD and not is_stopped:
-                self.stream.wait(TICK)
+            if self.config.can_wait and self.captioner.lag > AHEAD and not is_stopped:
+                self.captioner.wait(TICK)
                 heard: list[Heard] | None = []
             else:
                 heard = self._take()
@@ -238,34 +170,36 @@ class _Run:
             self._level = 10 * math.log10(power) if power > 0 else -math.inf
         self._captured = chunk.start + len(chunk.pcm)
         self._latest = time.monotonic()
-        self.stream.send(
+        self.captioner.send(
             chunk.start, chunk.pcm[None], chunk.reason or "the source has no audio here"
         )
 
     def _finish(self) -> None:
-        self.stream.finish()
-        while not self.stream.is_done:
+        self.captioner.finish()
+        while not self.captioner.is_done:
             self._pass_on("finishing")
-            self.stream.wait(TICK)
+            self.captioner.wait(TICK)
         self.is_finished = not self._broken
 
     def _pass_on(self, state: Literal["listening", "finishing"]) -> None:
         """Show and write what has happened, and how it goes."""
         now = time.monotonic()
         reached = self._captured + round((now - self._latest) * RATE)
-        for event in self.stream.take():
-            self.tally.add(event, reached)
-            self._write(event)  # first: what has been seen must be on disk
-            self._show(event)
-        heard = self.stream.live.heard / RATE
+        for item in self.captioner.take():
+            if isinstance(item, Notice):
+                self._show(item.text)
+                continue
+            self.tally.add(item, reached)
+            self._write(item)  # first: what has been seen must be on disk
+            self._show(item)
         self._show(
             Status(
                 level=self._level,
-                lag=self.stream.lag,
-                speed=heard / self.stream.busy if self.stream.busy else 0.0,
-                behind=self.stream.is_behind,
+                lag=self.captioner.lag,
+                speed=self.captioner.speed,
+                behind=self.captioner.is_behind,
                 state=state,
-                language=self.stream.live.language,
+                language=self.captioner.language,
                 elapsed=now - self._begun,
             )
         )

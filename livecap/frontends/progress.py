@@ -5,8 +5,8 @@ import time
 from typing import Protocol
 
 from livecap.events import RATE
-from livecap.frontends.file import Progress
 from livecap.frontends.messages import printable, report
+from livecap.frontends.runs import Progress
 
 EVERY = 10.0  # seconds between two lines where there is no terminal
 

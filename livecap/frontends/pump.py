@@ -30,7 +30,7 @@ class Pump:
 
     def __init__(self, path: str, config: ReadConfig) -> None:
         self.path = path
-        source = _standard_input() if path == "-" else Path(path)
+        source = standard_input() if path == "-" else Path(path)
         name = "standard input" if path == "-" else path
         self.reader = Reader(
             source, track=config.track, split=config.split, raw=config.raw, name=name
@@ -91,7 +91,7 @@ class Pump:
         return False
 
 
-def _standard_input() -> BinaryIO | RawIOBase:
+def standard_input() -> BinaryIO | RawIOBase:
     """Standard input without its buffer: a thread that waits in that one holds its lock, and Python
     aborts if it can't have the lock at the end of the process.
     """

@@ -9,7 +9,6 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 from starlette.types import Message, Receive, Scope, Send
 
-import livecap
 from livecap.errors import ConfigError
 
 POLICY = "; ".join(
@@ -39,7 +38,7 @@ HEADERS = {
 
 def folder() -> Path:
     """Where the pages are: in the package as installed, beside it in a checkout."""
-    package = Path(livecap.__file__).parent
+    package = Path(__file__).parents[2]
     for found in (package / "web", package.parent / "web"):
         if (found / "index.html").is_file():
             return found

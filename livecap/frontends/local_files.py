@@ -1,0 +1,56 @@
+"""Files that a model on this machine captions."""
+
+from collections.abc import Callable
+
+from livecap.config import VadConfig
+from livecap.errors import ConfigError, OutputError
+from livecap.frontends.batch import BatchConfig
+from livecap.frontends.file import FileRun
+from livecap.frontends.pump import Pump
+from livecap.frontends.typed import model_of
+
+
+def load_files(
+    config: BatchConfig,
+    open_outputs: Callable[[str], None],
+    say: Callable[[str], None],
+    *,
+    times: bool,
+) -> FileRun:
+    """A `batch.Start` whose model is loaded."""
+    from livecap.checkpoints import resolve
+    from livecap.models.load import load_model
+    from livecap.vad import load
+
+    model = model_of(config.model)
+    checkpoint = resolve(model, pull=config.pull)
+    if model == "auto":
+        say(f"model: {checkpoint.name}{_better(checkpoint.name)}")
+    loaded = load_model(checkpoint, config.run)
+    untimed = loaded.model.untimed(config.decode.language) if times else None
+    if untimed:
+        raise ConfigError(f"{checkpoint.name} alone can't time words", remedy=untimed)
+
+    def opened(path: str) -> Pump:
+        """An input, then its outputs: neither a bad file nor a bad folder costs decoding."""
+        pump = Pump(path, config.read)
+        try:
+            open_outputs(path)
+        except OutputError:
+            pump.close()
+            raise
+        return pump
+
+    return FileRun(
+        loaded,
+        load() if config.vad else None,
+        decode=config.decode,
+        vad=config.vad or VadConfig(),
+        open_source=opened,
+    )
+
+
+def _better(name: str) -> str:
+    if name.endswith("tiny.en"):
+        return ", English only and small; `livecap pull large-v3-turbo` fetches a better one"
+    return ""

@@ -1,0 +1,21 @@
+"""How long to wait before the next try: longer each time, and not as long as others do."""
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """Seconds. Half of each wait is chance, so that the clients of a server that restarts don't
+    come back all at once.
+    """
+
+    first: float = 0.5
+    most: float = 30.0
+    chance: Callable[[], float] = random.random  # 0 to 1
+
+    def of(self, tries: int, *, asked: float = 0.0) -> float:
+        """Seconds after so many tries that failed in a row, from 1; at least what was `asked`."""
+        longest = min(self.first * 2.0 ** min(tries - 1, 30), self.most)
+        return max(longest * (0.5 + 0.5 * self.chance()), asked)
