@@ -55,6 +55,12 @@ class FileStream(Handle):
         self.given = 0  # pieces of work under way
         self._ahead = 0  # samples taken in since the last piece of work began
 
+    @property
+    def is_due(self) -> bool:
+        """Whether there is something to do, as long as none of its work is under way."""
+        has_more = any(session.has_work for session in self.source.sessions)
+        return has_more or self.inbox.is_dropped or (not self.is_fed and self.inbox.is_due)
+
     def work(self) -> Work | None:
         """The next segment to recognise, or None for now."""
         found = self.source.work()

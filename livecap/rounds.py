@@ -52,9 +52,8 @@ class Rounds:
     @property
     def is_due(self) -> bool:
         """Whether there is something to do."""
-        files = (file for file in self._open.files if not file.is_fed)
-        handles: list[Handle] = [*self._open.streams, *files]
-        return not self._recognizer.is_idle or any(one.inbox.is_due for one in handles)
+        is_told = any(stream.inbox.is_due for stream in self._open.streams)
+        return is_told or not self._recognizer.is_idle or any(f.is_due for f in self._open.files)
 
     def abandon(self) -> None:
         """Drop all work, after a fault."""

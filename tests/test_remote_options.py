@@ -146,7 +146,7 @@ def test_what_the_network_says(error: Exception, told: str, remedy: str, lasting
     ("status", "told", "lasting", "busy"),
     [
         (401, "refuses the key (401)", True, False),
-        (403, "refuses the key (403)", True, False),
+        (403, "lets nobody in there (403)", True, False),
         (404, "nothing at that address", True, False),
         (400, "status 400", True, False),
         (200, "status 200", True, False),

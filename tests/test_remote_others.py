@@ -175,7 +175,7 @@ def failure(port: int, **patience: float) -> str:
     ("status", "told"),
     [
         (HTTPStatus.NOT_FOUND, "nothing at that address (404)"),
-        (HTTPStatus.FORBIDDEN, "refuses the key (403)"),
+        (HTTPStatus.FORBIDDEN, "lets nobody in there (403)"),
         (HTTPStatus.UNAUTHORIZED, "refuses the key (401)"),
         (HTTPStatus.OK, "answers with status 200"),
         (HTTPStatus.FOUND, "answers with status 302"),

@@ -240,6 +240,17 @@ def test_keys() -> None:
             assert listener.words == spoken(sentence(0))
 
 
+def test_a_path_that_is_none() -> None:
+    with serving() as running:
+        server = server_of(ServerOptions(f"http://{running.host}/nowhere"), {})
+        assert server
+        stream = RemoteStream(server, Wanted(), QUICK)
+        listener = Listener(stream)
+        with pytest.raises(ServerError, match=r"\(403\).*needs no path"):
+            listener.until(lambda: stream.is_done)
+        stream.close()
+
+
 def test_models() -> None:
     with serving() as running:
         told = refused(running.port, Wanted(model="large"))

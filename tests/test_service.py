@@ -15,7 +15,7 @@ import torch
 from engines import toy_decoder
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from live_models import WORDS, Reader, Said, chances, played, read, speak
+from live_models import SCORES, WORDS, Reader, Said, chances, played, read, speak
 from torch import Tensor
 
 from livecap.commit import LocalAgreement
@@ -32,6 +32,7 @@ from livecap.events import (
     Silence,
     Unrecognised,
     Voice,
+    Word,
 )
 from livecap.handle import AT_ONCE
 from livecap.live_config import LiveConfig
@@ -40,8 +41,9 @@ from livecap.models.load import Loaded
 from livecap.models.protocol import Ask, Heard, Listen, LiveTraits
 from livecap.segments import Pcm
 from livecap.service import Service
+from livecap.session import SessionConfig
 from livecap.vad import FRAME, Silero, VadState
-from livecap.work import Hypothesis, Work
+from livecap.work import Hypothesis, Passage, Work
 
 CONFIG = LiveConfig(
     policy=LocalAgreement(),
@@ -571,3 +573,48 @@ def test_a_little_audio_is_judged_if_no_more_comes() -> None:
             stream.wait(1.0)
             told += stream.take()
         stream.drop()
+
+
+class Whole(Reader):
+    """Reads a segment in one go."""
+
+    def __call__(self, work: Work) -> Hypothesis:
+        words = read(work.segment.pcm)
+        said = tuple(Word(word.text, word.start, word.end) for word in words)
+        passages = (Passage(words[0].start, words[-1].end, said, SCORES),) if words else ()
+        chance = None if work.language else 0.9
+        return Hypothesis(work, passages, work.language or "en", chance)
+
+
+def test_a_recording_of_many_segments_in_a_language_that_has_to_be_found() -> None:
+    """Its segments wait for the first one's; then nothing else wakes the service."""
+    text = np.concatenate([text_of(seed, 8) for seed in range(6)])
+    with serving(Readers(Whole())) as service:
+        stream = service.open_file(SessionConfig(most=3 * RATE))
+        stream.send(0, text[None])
+        stream.finish()
+        told: list[Event] = []
+        deadline = time.monotonic() + PATIENCE
+        while not stream.is_done:
+            assert time.monotonic() < deadline
+            stream.wait(1.0)
+            told += stream.take()
+    captions = [event for event in told if isinstance(event, Caption)]
+    assert len(captions) > 2
+    assert "".join(one.text for one in captions) == "".join(one.text for one in read(text))
+
+
+def test_a_recording_is_dropped_at_any_moment() -> None:
+    for moment in range(6):
+        with serving(Readers(Whole(), asks=2)) as service:
+            stream = service.open_file(SessionConfig(most=3 * RATE))
+            stream.send(0, text_of(moment, 12)[None])
+            if moment % 2:
+                stream.finish()
+            for _ in range(moment // 2):
+                stream.wait(0.05)
+            stream.drop()
+            deadline = time.monotonic() + PATIENCE
+            while service.files:
+                assert time.monotonic() < deadline
+                stream.wait(0.05)

@@ -52,9 +52,13 @@ class Trouble:
 
 def of_status(name: str, status: int, message: str = "", after: str | None = None) -> Trouble:
     """An HTTP status, what the server says of it, and its Retry-After."""
-    said = f": {message}" if message else ""
-    if status in (401, 403):
-        return Trouble(f"{name} refuses the key ({status}){said}", NO_KEY, lasting=True)
+    said = f": {message.rstrip('.')}" if message else ""
+    if status == 401:
+        return Trouble(f"{name} refuses the key (401){said}", NO_KEY, lasting=True)
+    if status == 403:  # also what Starlette says of a WebSocket at an address that it doesn't know
+        return Trouble(
+            f"{name} lets nobody in there (403){said}", f"{NO_PATH}; and the key", lasting=True
+        )
     if status == 404:
         return Trouble(f"{name} has nothing at that address (404){said}", NO_PATH, lasting=True)
     if status in BUSY:
@@ -70,6 +74,7 @@ def of_status(name: str, status: int, message: str = "", after: str | None = Non
 
 def of_refusal(name: str, code: str, message: str) -> Trouble:
     """An error that a live session begins with (its codes: OpenAI Realtime API)."""
+    message = message.rstrip(".")
     if code == "invalid_api_key":
         return Trouble(f"{name} refuses the key: {message}", NO_KEY, lasting=True)
     if code in ("rate_limit_exceeded", "server_stopping"):
