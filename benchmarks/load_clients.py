@@ -158,7 +158,8 @@ class _Session:
         elif kind == "input_audio_buffer.speech_stopped" and not self._spoken:
             self._stopped = event["audio_end_ms"] / 1000
             self._turn(item, at).end = self._stopped - self._silence
-            self._heard.lags.append(at - self._stopped)
+            if self._closes:
+                self._heard.lags.append(at - self._stopped)
         elif kind == f"{ITEM}.delta":
             turn = self._turn(item, at)
             turn.first = turn.first or at
