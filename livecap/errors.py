@@ -11,6 +11,7 @@ LivecapError
 │   ├── CorruptModel       a file is damaged, incomplete or not the one expected
 │   └── DownloadError      the hub can't be reached or refuses
 ├── EngineFault        the computing thread of live streams has ended
+├── ServerError        a server that captions for us can't, or can't be reached (frontends/remote)
 └── OutputError        a result can't be written
 """
 

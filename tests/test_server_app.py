@@ -25,7 +25,7 @@ ID = b"x-request-id"
 @pytest.mark.parametrize(
     ("method", "path", "status", "told"),
     [
-        ("GET", "/", 404, (INVALID, "unknown_url", None)),
+        ("GET", "/nothing", 404, (INVALID, "unknown_url", None)),
         ("GET", "/v1/nothing", 404, (INVALID, "unknown_url", None)),
         ("POST", "/v1/models", 405, (INVALID, "method_not_supported", None)),
         ("DELETE", "/v1/audio/transcriptions", 405, (INVALID, "method_not_supported", None)),
@@ -142,9 +142,9 @@ def test_services_are_closed_with_the_application() -> None:
 
 def test_keys_are_asked_for_everywhere_but_by_monitoring() -> None:
     with client(keys=("k",)) as http:
-        for path in ("/health", "/health/ready", "/metrics"):
+        for path in ("/health", "/health/ready", "/metrics", "/", "/view/x", "/web/view.js"):
             assert http.get(path).status_code == 200
-        for path in ("/v1/models", "/v1/models/x", "/v1/nothing", "/", "/health/", "/docs"):
+        for path in ("/v1/models", "/v1/models/x", "/v1/nothing", "/v1/captions", "/health/", "/docs"):
             refused = http.get(path)
             assert refused.status_code == 401
             assert envelope(refused.json()) == (INVALID, "invalid_api_key", None)
