@@ -144,7 +144,14 @@ def test_keys_are_asked_for_everywhere_but_by_monitoring() -> None:
     with client(keys=("k",)) as http:
         for path in ("/health", "/health/ready", "/metrics", "/", "/view/x", "/web/view.js"):
             assert http.get(path).status_code == 200
-        for path in ("/v1/models", "/v1/models/x", "/v1/nothing", "/v1/captions", "/health/", "/docs"):
+        for path in (
+            "/v1/models",
+            "/v1/models/x",
+            "/v1/nothing",
+            "/v1/captions",
+            "/health/",
+            "/docs",
+        ):
             refused = http.get(path)
             assert refused.status_code == 401
             assert envelope(refused.json()) == (INVALID, "invalid_api_key", None)
