@@ -108,6 +108,8 @@ class Recognizer(Generic[Key]):
         begun, patience = self._clock(), min(HURRY if is_live else self._patience, most)
         while self._listening and self._clock() - begun < patience:
             alike = [ask for ask, _ in self._listening if (ask.deadline < math.inf) == is_live]
+            if not alike:
+                break  # only recordings are left: they have their own turn
             heard = self.model.hear(alike if is_live else alike[:1])
             if not heard:
                 break  # no room; some will be freed

@@ -69,3 +69,12 @@ def test_an_address_of_six_has_brackets() -> None:
         (one,) = bind("::1", 0)
         with closing(one):
             assert url([one], NAMES, secure=False).startswith("http://[::1]:")
+
+
+def test_small_answers_do_not_wait() -> None:
+    """Connections inherit it from the socket that listens."""
+    (bound,) = bind("127.0.0.1", 0)
+    with bound, socket.create_connection(bound.getsockname()[:2]):
+        accepted, _ = bound.accept()
+        with accepted:
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)

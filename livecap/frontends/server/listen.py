@@ -42,9 +42,13 @@ def bind(host: str, port: int) -> list[socket.socket]:
 
 def _listen(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
     both = family == socket.AF_INET6 and address == "::" and socket.has_dualstack_ipv6()
-    return socket.create_server(
+    found = socket.create_server(
         (address, port), family=family, backlog=BACKLOG, dualstack_ipv6=both
     )
+    # asyncio does this only for sockets that say they are TCP's, as this one does not: small answers
+    # would wait 40 ms for an acknowledgement. Connections inherit it.
+    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return found
 
 
 def _taken(host: str, port: int, error: OSError) -> OutputError | ConfigError:
