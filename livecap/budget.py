@@ -6,6 +6,7 @@ from dataclasses import dataclass
 HALF_LIFE = 30.0  # seconds after which a measurement counts half
 SHARE = 0.7  # of all time that may be spent on what can't be left out; the rest are updates
 OFTEN = 0.3  # a second of audio: how often someone who speaks pauses, as long as little is known
+FEW = 10  # pieces of work that count as much as what one cost at the start
 KNOWN = 60.0  # seconds of audio that make as much of a difference as that
 
 
@@ -31,6 +32,13 @@ class Budget:
         self._works = 0.0  # pieces of work that this was spent on
         self._urgent = 0.0  # of them such that somebody waits for
         self._audio = 0.0  # seconds that came for live streams
+        self._usual = 0.0  # seconds that a piece of work took when nothing else ran
+
+    def remember(self) -> None:
+        """What has been measured so far is what it usually costs: what else is measured is
+        forgotten again, in time.
+        """
+        self._usual = self._busy / self._works if self._works else 0.0
 
     def begin(self, *, is_urgent: bool) -> None:
         """A piece of work."""
@@ -56,8 +64,9 @@ class Budget:
     @property
     def bears(self) -> int:
         """Live streams that have the time they need; at least one, as before anything is known."""
-        if not self._works:
+        if not self._works and not self._usual:
             return 1
-        cost = self._busy / self._works
+        few = FEW if self._usual else 0
+        cost = (self._busy + self._usual * few) / (self._works + few)
         often = max((self._urgent + OFTEN * KNOWN) / (self._audio + KNOWN), OFTEN)
         return max(int(SHARE / (cost * often)), 1) if cost else 1

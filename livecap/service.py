@@ -145,6 +145,8 @@ class Service:
             while not stream.is_done:
                 stream.take()
                 stream.wait(1.0)
+        with self.wake:
+            self._open.budget.remember()
 
     def close(self) -> None:
         """Drop what is still open, and end the thread."""

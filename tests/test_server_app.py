@@ -394,3 +394,25 @@ def test_a_fault_is_in_the_log_and_not_in_the_answer(
     (failed,) = [line for line in lines() if line["event"] == "a request failed"]
     assert (failed["level"], failed["code"]) == ("error", "corrupt_model")
     assert "/home/somebody/model is damaged" in failed["exception"]
+
+
+@pytest.mark.parametrize(
+    ("host", "status"),
+    [
+        ("localhost:8000", 200),
+        ("127.0.0.1:8000", 200),
+        ("[::1]:8000", 200),
+        ("192.168.1.5", 200),
+        ("evil.example:8000", 403),
+        ("localhost.evil.example", 403),
+        ("]", 403),
+    ],
+)
+def test_a_stranger_s_name_for_this_machine_is_refused(host: str, status: int) -> None:
+    """A page reached by it would be of the same origin, and its requests without `Origin`."""
+    with client() as http:
+        for path in ("/v1/models", "/v1/captions"):
+            assert http.get(path, headers={"Host": host}).status_code == status
+    with client(keys=("k",)) as http:  # a page of a stranger's has no key
+        told = http.get("/v1/models", headers={"Host": host, "Authorization": "Bearer k"})
+        assert told.status_code == 200

@@ -28,6 +28,12 @@ export function follow(id, token, on) {
 
 /** The id in the path of a reader's page, and the token behind it. */
 export function asked() {
-  const parts = location.pathname.split("/");
-  return { id: decodeURIComponent(parts[2] ?? ""), query: new URLSearchParams(location.search) };
+  const part = location.pathname.split("/")[2] ?? "";
+  let id = part;
+  try {
+    id = decodeURIComponent(part);
+  } catch {
+    // Not what a link looks like: nothing will be found by it.
+  }
+  return { id, query: new URLSearchParams(location.search) };
 }

@@ -28,8 +28,10 @@ OPEN = frozenset({"/", "/health", "/health/ready", "/metrics"})
 # Pages, which tell nothing that is not public; and what readers with a link get. Who has none needs
 # a key for that all the same.
 READ = ("/v1/captions/", "/web/", "/view/", "/overlay/")
-# What a client secret opens: live sessions alone, and not the making of further secrets.
-LIVE = frozenset({"/v1/realtime", "/v1/realtime/calls"})
+# What a client secret opens: live sessions alone, and not the making of further secrets. Whoever
+# knows a call's id may end it.
+LIVE = frozenset({"/v1/realtime", "/v1/realtime/calls", "/v1/realtime/ice", "/v1/whip"})
+LIVE_ONE = ("/v1/realtime/calls/", "/v1/whip/")
 
 REFUSED, REFUSED_REASON = 3000, "invalid_request_error.invalid_api_key"  # as OpenAI closes sockets
 BEARER = {"WWW-Authenticate": "Bearer"}
@@ -107,7 +109,7 @@ class Door:
         found = self._secrets.read(value)
         if found is None:
             return Decision("nobody", _bad_secret(), None, subprotocol)
-        if path not in LIVE:
+        if path not in LIVE and not path.startswith(LIVE_ONE):
             return Decision("nobody", _narrow_secret(), None, subprotocol)
         return Decision("secret", None, found.session, subprotocol)
 
@@ -118,8 +120,10 @@ class Door:
         server itself may, unless it was reached by a name that a stranger could have pointed here.
         """
         origin = headers.get("origin")
-        if origin is None or "*" in self._origins or origin.lower() in self._origins:
+        if "*" in self._origins or (origin is not None and origin.lower() in self._origins):
             return True
+        if origin is None:  # no page, or one that asks what it takes for its own server
+            return self._is_ours(headers.get("host", ""))
         try:
             named = urlsplit(origin.lower())
             host = named.hostname
@@ -129,8 +133,18 @@ class Door:
             return False
         if is_loopback(host):
             return True
-        is_own = named.netloc == headers.get("host", "").lower()
-        return is_own and (_is_address(host) or host in self._hosts)
+        return named.netloc == headers.get("host", "").lower() and self._is_ours(named.netloc)
+
+    def _is_ours(self, netloc: str) -> bool:
+        """Whether a `Host` is a name that no stranger can have pointed at this machine."""
+        try:
+            host = urlsplit(f"//{netloc.lower()}").hostname
+        except ValueError:
+            return False
+        if host is None:  # browsers always send one
+            return not netloc
+        known = self._hosts | {urlsplit(origin).hostname for origin in self._origins}
+        return is_loopback(host) or _is_address(host) or host in known
 
 
 def is_open(scope: Scope) -> bool:

@@ -45,8 +45,8 @@ def _listen(family: socket.AddressFamily, address: str, port: int) -> socket.soc
     found = socket.create_server(
         (address, port), family=family, backlog=BACKLOG, dualstack_ipv6=both
     )
-    # asyncio does this only for sockets that say they are TCP's, as this one does not: small answers
-    # would wait 40 ms for an acknowledgement. Connections inherit it.
+    # asyncio does this only for sockets that say they are TCP's, as this one does not: a small
+    # answer would wait 40 ms for an acknowledgement. Connections inherit it.
     found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return found
 
