@@ -30,7 +30,7 @@ ID = b"x-request-id"
         ("POST", "/v1/models", 405, (INVALID, "method_not_supported", None)),
         ("DELETE", "/v1/audio/transcriptions", 405, (INVALID, "method_not_supported", None)),
         ("BREW", "/v1/models", 405, (INVALID, "method_not_supported", None)),
-        ("GET", "/v1/realtime", 404, (INVALID, "unknown_url", None)),
+        ("GET", "/v1/realtime", 405, (INVALID, "method_not_supported", None)),
         ("GET", "/v1/models/medium", 404, (INVALID, "model_not_found", "model")),
         ("GET", "/v1/models/../../etc/passwd", 404, (INVALID, "unknown_url", None)),
         ("GET", "/v1/models/..%2f..%2fetc", 404, (INVALID, "model_not_found", "model")),

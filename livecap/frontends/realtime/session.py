@@ -36,7 +36,7 @@ from livecap.frontends.realtime.settings import Settings
 from livecap.frontends.realtime.url import start
 from livecap.frontends.realtime.wire import Message, Outbox, decoded
 
-Expiry = Literal["idle", "duration", "shutdown"]
+Expiry = Literal["idle", "duration", "shutdown", "left"]  # left: the client, and it said nothing
 
 # Ends of the stream as SGLang-Omni's and Mistral's clients say them.
 CLOSES = ("session.close", "transcription.done", "input_audio.end")
@@ -264,6 +264,8 @@ class RealtimeSession:
     def _expired(self, reason: Expiry) -> tuple[Close, Refusal | None]:
         if reason == "shutdown":
             return Close(1012, "The server restarts."), None
+        if reason == "left":
+            return Close(1000, ""), None
         if reason == "idle":
             told = f"No event has come for {self._limits.idle_s} seconds."
             return Close(1000, "session_idle_timeout"), Refusal("session_idle_timeout", told)

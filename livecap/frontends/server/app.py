@@ -27,6 +27,7 @@ from livecap.frontends.server.parts import Parts
 from livecap.frontends.server.pool import Served
 from livecap.frontends.server.problems import ApiError, fault, response
 from livecap.frontends.server.watch import GONE, ID, Watch, request_id
+from livecap.frontends.webrtc import calls
 from livecap.metrics import Metrics
 
 Realtime = Callable[[WebSocket], Awaitable[None]]  # one live session, on its socket
@@ -61,6 +62,7 @@ def build(
             *pages.routes(parts),
             *client_secrets.routes(parts),
             WebSocketRoute("/v1/realtime", realtime),
+            *calls.routes(parts),
             *transcriptions,
             *captions.routes(parts.hub, parts.door),
             *web.routes(),

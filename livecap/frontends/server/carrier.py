@@ -25,10 +25,10 @@ from livecap.frontends.realtime import (
     RealtimeSession,
     turned_away,
 )
+from livecap.frontends.realtime.formats import Int16
 from livecap.frontends.realtime.session import Expiry
 from livecap.frontends.server.hearing import heard_by
 from livecap.frontends.server.observe import Observer
-from livecap.frontends.server.outbox import Outbox
 from livecap.frontends.server.pool import Served
 from livecap.live_stream import LiveStream
 
@@ -40,6 +40,13 @@ class Pool(Protocol):
 
     def loaded(self, name: str) -> Served | None: ...
     async def get(self, name: str) -> Served: ...
+
+
+class Mouth(Protocol):
+    """What takes the frames of a session."""
+
+    def put(self, frame: Frame) -> None: ...
+    def close(self, last: Close) -> None: ...
 
 
 @dataclass(slots=True)
@@ -64,7 +71,7 @@ class Carrier:
         session: RealtimeSession,
         models: Pool,
         options: LiveOptions,
-        outbox: Outbox,
+        outbox: Mouth,
         observer: Observer,
         broadcast: Broadcast,
     ) -> None:
@@ -79,6 +86,7 @@ class Carrier:
         self._failed: list[tuple[int, LivecapError]] = []
         self._is_noted = False  # a look at the streams is due already
         self._is_away = False  # the session is in a thread: nobody else may touch it
+        self._unheard: list[Int16] = []  # audio that came meanwhile
         self._expiry: Expiry | None = None
         self.caught_up = asyncio.Event()  # something has been heard since it was cleared
 
@@ -97,9 +105,18 @@ class Carrier:
         finally:
             self._is_away = False
         self._do(actions)
+        while self._unheard:
+            self._do(self._session.sound(self._unheard.pop(0)))
         self._look()
         if self._expiry:
             self.expire(self._expiry)
+
+    def sound(self, samples: Int16) -> None:
+        """Audio of a media track, [sample]; see `RealtimeSession.sound`."""
+        if self._is_away:
+            self._unheard.append(samples)
+        else:
+            self._do(self._session.sound(samples))
 
     def expire(self, reason: Expiry) -> None:
         """The session's time is over; see `RealtimeSession.expire`."""

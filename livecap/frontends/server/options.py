@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from livecap.errors import ConfigError
+from livecap.frontends.webrtc.ice import IceServer, ice_server
 
 SIZE = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -53,6 +54,10 @@ class ServeConfig:
     """A web page's origin that may use this server, as in https://example.org; again for more, or *
     for all. Pages of this machine may always."""
 
+    ice_server: tuple[str, ...] = field(default=(), repr=False)
+    """Helps WebRTC through networks that are in the way, as in stun:host:port or
+    turn:user:password@host:port; again for more. Without it, nobody else's server is asked."""
+
     max_sessions: int = 0
     """Live sessions at once; 0: as many as the machine bears, by what those that run take."""
     max_uploads: int = 32
@@ -95,6 +100,12 @@ class ServeConfig:
         for origin in self.cors_origin:
             _check(_is_origin(origin), "--cors-origin", origin, "Write https://host:port, no path.")
         _check(self.upload_limit > 0, "--max-upload", self.max_upload, "Use a size as in 512M.")
+        _check(len(self.ice_servers) <= 8, "--ice-server", "named more than 8 times", "Name fewer.")
+
+    @property
+    def ice_servers(self) -> tuple[IceServer, ...]:
+        """STUN and TURN servers, as peers are told of them."""
+        return tuple(ice_server(text) for text in self.ice_server)
 
     @property
     def upload_limit(self) -> int:

@@ -14,6 +14,7 @@ from livecap.frontends.server.drain import Drain
 from livecap.frontends.server.options import ServeConfig
 from livecap.frontends.server.pool import Models
 from livecap.frontends.server.secrets import Secrets, signing_key
+from livecap.frontends.webrtc.registry import Calls
 from livecap.metrics import Metrics
 
 
@@ -30,6 +31,7 @@ class Parts:
     door: Door
     metrics: Metrics
     hub: Hub
+    calls: Calls
 
 
 def assemble(
@@ -54,4 +56,6 @@ def assemble(
     door = Door(keys, secrets, origins=config.cors_origin, hosts=hosts, query_key=config.query_key)
     metrics = Metrics(CollectorRegistry())
     metrics.queue_depth.set_function(lambda: admission.uploads)
-    return Parts(config, live, models, drain, admission, secrets, door, metrics, Hub(time.time))
+    return Parts(
+        config, live, models, drain, admission, secrets, door, metrics, Hub(time.time), Calls()
+    )

@@ -5,7 +5,6 @@ Source: OpenAI Realtime API; RFC 6455 for the codes that sockets are closed with
 
 import asyncio
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
@@ -13,8 +12,6 @@ from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from livecap.frontends.realtime import (
     Connection,
-    Limits,
-    RealtimeSession,
     Refusal,
     asks_for_beta,
     error_event,
@@ -22,18 +19,15 @@ from livecap.frontends.realtime import (
 )
 from livecap.frontends.server.admission import Ticket
 from livecap.frontends.server.auth import Decision
-from livecap.frontends.server.carrier import Carrier
-from livecap.frontends.server.observe import Observer
+from livecap.frontends.server.carried import Carried
 from livecap.frontends.server.outbox import Outbox
 from livecap.frontends.server.parts import Parts
 from livecap.frontends.server.problems import ApiError
+from livecap.frontends.webrtc.registry import NO_CALL, no_call
+from livecap.frontends.webrtc.sideband import attend
 
 LATER = 1013  # try again later
-AHEAD = 30.0  # seconds of audio that may wait before further messages do
-COMMITS = 16  # streams that may be under way for one client before the same happens
-BACKLOG = 16 << 20  # bytes of messages that may wait before the client is held up
-EACH = 100  # bytes that a message takes, whatever is in it
-HELD = 0.1  # seconds after which that is looked at again, should nothing have been heard
+UNKNOWN = 4000  # as sockets are closed that ask for a model which there isn't
 GOODBYE = 5.0  # seconds for what still has to be sent to a client that is let go
 
 
@@ -49,6 +43,9 @@ def endpoint(parts: Parts) -> Callable[[WebSocket], Awaitable[None]]:
         if decision.refusal:
             parts.metrics.errors.labels(str(decision.refusal.code)).inc()
             await _refuse(websocket, decision.refusal, decision.close_code, decision.close_reason)
+            return
+        if "call_id" in websocket.query_params:
+            await _attend(parts, websocket, websocket.query_params["call_id"])
             return
         named = parts.models.canonical(websocket.query_params.get("model"))
         ticket = parts.admission.session(named or parts.models.default)
@@ -67,6 +64,15 @@ def endpoint(parts: Parts) -> Callable[[WebSocket], Awaitable[None]]:
     return realtime
 
 
+async def _attend(parts: Parts, websocket: WebSocket, call_id: str) -> None:
+    """Listen to and speak in a call that somebody has opened over WebRTC."""
+    call = parts.calls.find(call_id)
+    if call is None:
+        await _refuse(websocket, no_call(), UNKNOWN, f"invalid_request_error.{NO_CALL}")
+    else:
+        await attend(websocket, call)
+
+
 async def _refuse(websocket: WebSocket, refusal: ApiError, code: int, reason: str) -> None:
     """Said on the open socket: browsers can't read an HTTP answer here."""
     told = Refusal(str(refusal.code), refusal.message, kind=refusal.type)
@@ -81,81 +87,50 @@ class _Socket:
     def __init__(
         self, parts: Parts, websocket: WebSocket, decision: Decision, ticket: Ticket
     ) -> None:
-        config, query = parts.config, dict(websocket.query_params)
+        query = dict(websocket.query_params)
         self._websocket = websocket
-        self._ticket = ticket
         self._outbox = Outbox()
-        self._idle = config.idle_timeout or None
-        self._length = config.session_length or None
-        self._session = RealtimeSession(
-            Connection(
-                query=query,
-                beta=asks_for_beta(
-                    websocket.headers.get("openai-beta"), websocket.scope.get("subprotocols", [])
-                ),
-                binary=query.get("audio") == "binary",
-                session=decision.session,
+        self._idle = parts.config.idle_timeout or None
+        connection = Connection(
+            query=query,
+            beta=asks_for_beta(
+                websocket.headers.get("openai-beta"), websocket.scope.get("subprotocols", [])
             ),
-            parts.models,
-            Limits(
-                min_commit_ms=config.min_commit_ms,
-                max_session_s=config.session_length,
-                idle_s=config.idle_timeout,
-                strict=config.strict,
-            ),
-            now=time.time,
+            binary=query.get("audio") == "binary",
+            session=decision.session,
         )
-        model = self._session.settings.transcription.model
-        self._broadcast = parts.hub.open(self._session.id, model=model or parts.models.default)
-        self._hub = parts.hub
-        self._carrier = Carrier(
-            self._session,
-            parts.models,
-            parts.live,
-            self._outbox,
-            Observer(parts.metrics, time.monotonic),
-            self._broadcast,
-        )
-        self._messages: deque[str | bytes] = deque()  # that came and have not been read
-        self._waiting = 0  # bytes of them
-        self._news = asyncio.Event()  # there are some
-        self._room = asyncio.Event()  # there are fewer than before
+        self._carried = Carried(parts, connection, ticket, self._outbox)
+        self._carrier, self._inbox = self._carried.carrier, self._carried.inbox
         self._closed = asyncio.Event()
 
     @property
     def dialect(self) -> str:
         """The one that was spoken."""
-        return self._session.settings.dialect
+        return self._carried.dialect
 
     async def run(self) -> None:
         """Until the client or the session ends it."""
-        loop = asyncio.get_running_loop()
         writer = asyncio.create_task(self._write())
-        cap = (
-            loop.call_later(self._length, self._carrier.expire, "duration")
-            if self._length
-            else None
-        )
         try:
-            self._carrier.start()
-            tasks = [writer, asyncio.create_task(self._take()), asyncio.create_task(self._read())]
-            done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in others - {writer}:
-                task.cancel()
-            await asyncio.gather(*others - {writer}, return_exceptions=True)
-            for error in filter(None, (task.exception() for task in done)):
-                self._carrier.give_up()
-                await asyncio.wait({writer}, timeout=GOODBYE)
-                raise error
+            with self._carried.running():
+                await self._talk(writer)
         finally:
-            if cap:
-                cap.cancel()
-            self._carrier.drop()
-            self._hub.close(self._broadcast)
             writer.cancel()
             with suppress(asyncio.CancelledError):
                 await writer
             self._closed.set()
+
+    async def _talk(self, writer: asyncio.Task[None]) -> None:
+        reader = asyncio.create_task(self._carried.read())
+        tasks = [writer, asyncio.create_task(self._take()), reader]
+        done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in others - {writer}:
+            task.cancel()
+        await asyncio.gather(*others - {writer}, return_exceptions=True)
+        for error in filter(None, (task.exception() for task in done)):
+            self._carrier.give_up()
+            await asyncio.wait({writer}, timeout=GOODBYE)
+            raise error
 
     async def finish(self) -> None:
         """The server stops: what was said is still told, then the socket is closed."""
@@ -173,43 +148,15 @@ class _Socket:
                 async with asyncio.timeout(idle):
                     message = await self._websocket.receive()
             except TimeoutError:
-                if not self._messages:
+                if self._inbox.is_empty:
                     self._carrier.expire("idle")
                     idle = None
                 continue
             if message["type"] == "websocket.disconnect":
                 return
             text, data = message.get("text"), message.get("bytes")
-            self._put(text if text is not None else data or b"")
-            while self._waiting > BACKLOG:
-                self._room.clear()
-                await self._room.wait()
-
-    def _put(self, message: str | bytes) -> None:
-        self._messages.append(message)
-        self._waiting += len(message) + EACH
-        self._news.set()
-
-    async def _next(self) -> str | bytes:
-        while not self._messages:
-            self._news.clear()
-            await self._news.wait()
-        message = self._messages.popleft()
-        self._waiting -= len(message) + EACH
-        self._room.set()
-        return message
-
-    async def _read(self) -> None:
-        """Messages, as fast as their audio is heard."""
-        while True:
-            await self._carrier.receive(await self._next())
-            self._ticket.model = self._session.settings.transcription.model
-            while self._carrier.lag > AHEAD or self._session.pending > COMMITS:
-                self._carrier.caught_up.clear()
-                with suppress(TimeoutError):
-                    async with asyncio.timeout(HELD):
-                        await self._carrier.caught_up.wait()
-            await asyncio.sleep(0)  # one who sends without end is not alone here
+            self._inbox.put(text if text is not None else data or b"")
+            await self._inbox.room()
 
     async def _write(self) -> None:
         """Frames, as they come; then the close. Only here anything is sent."""

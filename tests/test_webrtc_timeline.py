@@ -1,0 +1,111 @@
+"""RTP timestamps -> one clock: losses, jitter, wraps, restarts, and twenty minutes of it."""
+
+import random
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from livecap.frontends.webrtc.timeline import BREAK, JUMP, RATE, WRAP, Timeline
+
+FRAME = RATE // 50  # samples
+MINUTES = 20
+
+Samples = NDArray[np.int16]
+
+
+def frame(value: int, count: int = FRAME) -> Samples:
+    """Samples that can be told from others, and from silence."""
+    return np.full(count, value, np.int16)
+
+
+def placed(timeline: Timeline, *frames: tuple[int, Samples]) -> list[int]:
+    """Frames -> the whole clock."""
+    found = [timeline.place(timestamp, samples) for timestamp, samples in frames]
+    return [int(one) for one in np.concatenate(found)]
+
+
+def test_frames_that_follow_one_another_are_left_as_they_are() -> None:
+    assert placed(Timeline(), (5, frame(1, 3)), (8, frame(2, 2))) == [1, 1, 1, 2, 2]
+
+
+def test_what_is_missing_is_silence() -> None:
+    assert placed(Timeline(), (0, frame(1, 2)), (5, frame(2, 2))) == [1, 1, 0, 0, 0, 2, 2]
+
+
+def test_what_has_been_there_is_left_out() -> None:
+    frames = [(0, frame(1, 4)), (0, frame(1, 4)), (2, frame(2, 4)), (6, frame(3, 1))]
+    assert placed(Timeline(), *frames) == [1, 1, 1, 1, 2, 2, 3]
+
+
+@pytest.mark.parametrize("start", [WRAP - 3, WRAP - 6])
+def test_timestamps_wrap(start: int) -> None:
+    frames = [((start + at) % WRAP, frame(at, 3)) for at in (3, 6, 12)]
+    assert placed(Timeline(), *frames) == [3, 3, 3, 6, 6, 6, 0, 0, 0, 12, 12, 12]
+
+
+@pytest.mark.parametrize("far", [JUMP + FRAME + 1, -JUMP - FRAME - 1, WRAP // 2])
+def test_a_jump_is_another_start_after_a_break(far: int) -> None:
+    timeline = Timeline()
+    timeline.place(10, frame(1))
+    told = timeline.place(10 + far, frame(2))
+    assert told.tolist() == [0] * BREAK + [2] * FRAME
+    assert timeline.place(10 + far + FRAME, frame(3)).tolist() == [3] * FRAME
+
+
+def test_the_longest_gap_is_silence() -> None:
+    timeline = Timeline()
+    timeline.place(0, frame(1))
+    assert len(timeline.place(FRAME + JUMP, frame(2))) == JUMP + FRAME
+
+
+def test_a_clock_that_was_set_back_is_another_start() -> None:
+    timeline = Timeline()
+    timeline.place(10 * RATE, frame(1))
+    told = [timeline.place(at * FRAME, frame(2)) for at in range(60)]
+    assert sum(map(len, told)) == BREAK + (60 - RATE // FRAME) * FRAME
+
+
+def test_silence_that_was_put_ahead_is_part_of_the_gap() -> None:
+    timeline = Timeline()
+    timeline.place(0, frame(1))
+    assert timeline.hush().tolist() == [0] * BREAK
+    told = timeline.place(FRAME + 3 * RATE, frame(2))
+    assert len(told) == 3 * RATE - BREAK + FRAME
+
+
+def test_what_was_only_late_is_kept_and_the_time_is_made_up_for() -> None:
+    timeline = Timeline()
+    timeline.place(0, frame(1))
+    timeline.hush()
+    assert timeline.place(FRAME, frame(2)).tolist() == [2] * FRAME
+    assert timeline.place(2 * FRAME + 2 * RATE, frame(3)).tolist() == (
+        [0] * (2 * RATE - BREAK) + [3] * FRAME
+    )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_twenty_minutes_have_no_drift(seed: int) -> None:
+    """Marks every ten seconds, in frames that get lost, come twice, late, or in one rush."""
+    chance = random.Random(seed)
+    count = MINUTES * 60 * 50
+    first = WRAP - chance.randrange(count * FRAME)  # so that it wraps on the way
+    mark = np.full(FRAME, 77, np.int16)
+    quiet = np.full(FRAME, 1, np.int16)
+    sent = []
+    for number in range(count):
+        marks = number % 500 == 0
+        if not marks and chance.random() < 0.05:
+            continue  # lost
+        sent.append((number, mark if marks else quiet))
+        if chance.random() < 0.02:
+            sent.append(sent[-chance.randint(1, min(len(sent), 3))])  # twice, the second time late
+    timeline, at, found = Timeline(), 0, []
+    for number, samples in sent:
+        told = timeline.place((first + number * FRAME) % WRAP, samples)
+        hits = np.flatnonzero(told == 77)
+        if len(hits):
+            found.append((at + int(hits[0])) / RATE)
+        at += len(told)
+    assert found == [pytest.approx(10 * number, abs=1e-9) for number in range(MINUTES * 6)]
+    assert at / RATE == pytest.approx(MINUTES * 60, abs=1.0)
