@@ -186,7 +186,8 @@ class _Batch:
     def _summarise(self, progress: Progress) -> None:
         took = max(time.monotonic() - self.begun, 1e-3)
         names = [str(target) for target in self.targets[progress.path].values() if target]
-        lost = f", {progress.damaged} damaged packets left out" if progress.damaged else ""
+        packets = "packet" if progress.damaged == 1 else "packets"
+        lost = f", {progress.damaged} damaged {packets} left out" if progress.damaged else ""
         rest = ", stopped before the end" if progress.state == "stopped" else ""
         self.display.say(
             f"{progress.path}{' -> ' if names else ''}{', '.join(names)}: "

@@ -78,7 +78,8 @@ class Decoder:
     def damage(self) -> str | None:
         """What could not be decoded, if there was something."""
         count = self._reader.damaged
-        return f"{count} packets could not be decoded" if count else None
+        packets = "packet" if count == 1 else "packets"
+        return f"{count} {packets} could not be decoded" if count else None
 
     def _limit(self, samples: int) -> None:
         most = self._limits.duration
