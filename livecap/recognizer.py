@@ -3,7 +3,8 @@
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Sequence as Items
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from livecap.config import DecodeConfig
@@ -14,6 +15,7 @@ from livecap.work import Hypothesis, Work
 
 PATIENCE = 2.5  # seconds; a batch of windows of a tiny model takes about two on two cores
 HURRY = 0.25  # seconds of encoding for live streams before those that are encoded are decoded
+OVERDUE, HOPELESS = 1.7, 3.5  # seconds after a deadline between which the rest of a text goes first
 
 Key = TypeVar("Key")  # whatever the caller knows a piece of work by
 
@@ -24,6 +26,7 @@ class Job(Generic[Key]):
 
     key: Key
     recognition: Recognition
+    ahead: dict[Request, Sequence | None] = field(default_factory=dict)  # begun; None: not finished
 
 
 class Recognizer(Generic[Key]):
@@ -43,7 +46,8 @@ class Recognizer(Generic[Key]):
         self.most = most  # pieces of work at once
         self.engine = Engine(model.decoder, most=most)
         self._listening: list[tuple[Listen, Job[Key]]] = []
-        self._decoding: dict[Request, Job[Key]] = {}
+        self._decoding: dict[Request, Job[Key]] = {}  # what they wait for
+        self._ahead: dict[Request, Job[Key]] = {}  # what was begun and nobody waits for yet
         self._done: list[tuple[Key, Hypothesis]] = []
         self._clock = clock
         self._patience = PATIENCE  # seconds of encoding before the next decoding
@@ -73,7 +77,7 @@ class Recognizer(Generic[Key]):
         """
         self._hear(patience)
         for sequence in self.engine.step():
-            self._go_on(self._decoding.pop(sequence.request), sequence)
+            self._answer(sequence)
         done, self._done = self._done, []
         return done
 
@@ -83,11 +87,13 @@ class Recognizer(Generic[Key]):
             if job.key == key:
                 del self._listening[place]
                 job.recognition.close()
+                self._drop_ahead(job)
         for request, job in list(self._decoding.items()):
             if job.key == key:
                 self.engine.drop(request)
                 del self._decoding[request]
                 job.recognition.close()
+                self._drop_ahead(job)
         self._done = [(other, done) for other, done in self._done if other != key]
 
     def forget(self, kept: object) -> None:
@@ -104,6 +110,8 @@ class Recognizer(Generic[Key]):
         """
         is_live = bool(self._listening) and self._listening[0][0].deadline < math.inf
         if not self._listening or (len(self._decoding) > self._most_left and not is_live):
+            return
+        if self._is_overdue():
             return
         begun, patience = self._clock(), min(HURRY if is_live else self._patience, most)
         while self._listening and self._clock() - begun < patience:
@@ -122,23 +130,65 @@ class Recognizer(Generic[Key]):
         else:
             self._most_left = self.most
 
+    def _is_overdue(self) -> bool:
+        """Whether somebody has waited long for a text that is being decoded, as where it loops."""
+        now = self._clock()
+        return any(OVERDUE < now - request.deadline < HOPELESS for request in self._decoding)
+
     def abandon(self) -> None:
         """Drop everything under way; its pages are free after that."""
         self.engine.clear()
         for job in [*(job for _, job in self._listening), *self._decoding.values()]:
             job.recognition.close()
-        self._listening, self._decoding = [], {}
+        self._listening, self._decoding, self._ahead = [], {}, {}
+
+    def _answer(self, sequence: Sequence) -> None:
+        """One is finished: it is waited for, or was begun ahead."""
+        job = self._decoding.pop(sequence.request, None)
+        if job:
+            self._go_on(job, sequence)
+        elif job := self._ahead.get(sequence.request):
+            job.ahead[sequence.request] = sequence
 
     def _go_on(self, job: Job[Key], answer: Heard | Sequence | None) -> None:
         """Hand a recognition its answer and take its next question, or its result."""
-        try:
-            ask: Ask = job.recognition.send(answer)
-        except StopIteration as end:
-            self._done.append((job.key, end.value))
-            return
-        if isinstance(ask, Listen):
-            self._listening.append((ask, job))
-            self._listening.sort(key=lambda waiting: waiting[0].deadline)  # stable
-        else:
-            self._decoding[ask] = job
-            self.engine.submit(ask)
+        while True:
+            try:
+                ask: Ask = job.recognition.send(answer)
+            except StopIteration as end:
+                self._drop_ahead(job)
+                self._done.append((job.key, end.value))
+                return
+            answer = None
+            if isinstance(ask, Listen):
+                self._listening.append((ask, job))
+                self._listening.sort(key=lambda waiting: waiting[0].deadline)  # stable
+                return
+            if isinstance(ask, Request):
+                answer = self._decode(job, ask)
+                if answer is None:
+                    return
+            else:
+                self._begin(job, ask.requests)
+
+    def _decode(self, job: Job[Key], request: Request) -> Sequence | None:
+        """The answer if it was begun ahead and is there already; else it is under way from now."""
+        is_begun = self._ahead.pop(request, None) is not None
+        sequence = job.ahead.pop(request, None)
+        if sequence is None:
+            self._decoding[request] = job
+            if not is_begun:
+                self.engine.submit(request)
+        return sequence
+
+    def _begin(self, job: Job[Key], requests: Items[Request]) -> None:
+        for request in requests:
+            job.ahead[request], self._ahead[request] = None, job
+            self.engine.submit(request)
+
+    def _drop_ahead(self, job: Job[Key]) -> None:
+        """Nobody will ask for what is left."""
+        for request in job.ahead:
+            self.engine.drop(request)
+            del self._ahead[request]
+        job.ahead.clear()

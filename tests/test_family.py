@@ -1,5 +1,6 @@
 """Whisper as a whole: the same text from every layout, batch and feed; words in time."""
 
+import math
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,12 +18,15 @@ from livecap.alignment import attention_matrix, median_filter, path, token_rows
 from livecap.audio import Reader
 from livecap.checkpoints import Checkpoint, load_whisper, resolve
 from livecap.config import DecodeConfig, ModelConfig
+from livecap.engine.engine import Engine
+from livecap.engine.request import Request
 from livecap.events import RATE, Word
+from livecap.models import whisper_fallback
 from livecap.models.load import Loaded, load_model
 from livecap.models.runaway import Runaway
 from livecap.recognizer import Recognizer
 from livecap.segments import Piece, Segment
-from livecap.work import Hypothesis, Work
+from livecap.work import Hypothesis, Update, Work
 
 SPEECH = Path(__file__).parent / "audio" / "jfk.flac"
 TEXT = "ask not what your country can do for you ask what you can do for your country."
@@ -177,6 +181,40 @@ def test_sampling_repeats_itself(
     hot = DecodeConfig(temperature=0.8)
     first, second = (recognise(fp32, [pcm, pcm[: 6 * RATE]], hot, most=most) for most in (1, 2))
     assert [text(one) for one in first] == [text(two) for two in second]
+
+
+@pytest.mark.parametrize("unlikely", [0.0, -0.12, -1.0])  # none, some or all are believed
+def test_temperatures_at_once_and_in_turn(
+    fp32: Loaded, pcm: np.ndarray, monkeypatch: pytest.MonkeyPatch, unlikely: float
+) -> None:
+    """What somebody waits for is begun at all temperatures, with the same text in the end."""
+    monkeypatch.setattr(whisper_fallback, "UNLIKELY", unlikely)
+    begun: list[Request] = []
+    submit = Engine.submit
+
+    def noted(engine: Engine, request: Request) -> None:
+        begun.append(request)
+        submit(engine, request)
+
+    monkeypatch.setattr(Engine, "submit", noted)
+    clips = [pcm[: 3 * RATE], pcm[3 * RATE : 8 * RATE], pcm[8 * RATE :]]
+    found = []
+    for deadline in (math.inf, 0.0):
+        recognizer: Recognizer[int] = Recognizer(fp32.model, DecodeConfig(), most=16)
+        for number, clip in enumerate(clips):
+            segment = Segment(clip, (Piece(0, 0, len(clip)),))
+            update = Update(whole=True, last=True)
+            recognizer.submit(number, Work(number, segment, "en", update=update, deadline=deadline))
+        done: dict[int, Hypothesis] = {}
+        while not recognizer.is_idle:
+            done |= dict(recognizer.step())
+        assert recognizer.engine.is_idle, "what nobody asked for still runs"
+        found.append([text(one) for _, one in sorted(done.items())])
+    assert found[0] == found[1]
+    assert (max(request.temperature for request in begun) > 0) == (unlikely > -1)
+    memory = fp32.model.decoder.memory
+    assert memory
+    assert memory.available == memory.count, "pages leaked"
 
 
 def test_alignment_steps_equal_transformers() -> None:

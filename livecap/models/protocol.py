@@ -31,7 +31,17 @@ class Listen:
     whole: bool = True  # nothing follows it
 
 
-Ask = Listen | Request
+@dataclass(frozen=True, slots=True, eq=False)
+class Ahead:
+    """Requests that will most likely be asked for, each at its time: they may be begun already.
+
+    What is never asked for is dropped when the recognition ends. There is no answer.
+    """
+
+    requests: tuple[Request, ...]
+
+
+Ask = Listen | Request | Ahead
 
 # A family's way from work to hypothesis, written straight on: it yields what it wants computed and
 # is sent the answer (a Heard for a Listen, a finished Sequence for a Request). Whoever drives many

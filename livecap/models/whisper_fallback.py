@@ -16,7 +16,7 @@ from livecap.engine.request import Memory, Request, Rule
 from livecap.engine.request import Sequence as Decoded
 from livecap.engine.sampler import Suppress, SuppressFirst, Timestamps
 from livecap.events import RATE, Scores
-from livecap.models.protocol import Ask
+from livecap.models.protocol import Ahead, Ask
 from livecap.models.runaway import SPOKEN, Runaway
 from livecap.text import compression_ratio, loop_start
 from livecap.tokens import Tokenizer
@@ -87,52 +87,78 @@ class Fallback:
     ) -> Generator[Ask, Any, Attempt]:
         """Decode `seconds` of audio at rising temperatures until the text is believable.
 
-        If it never is, the likeliest is taken. `draft` is a guess at the text.
+        If it never is, the likeliest is taken. `draft` is a guess at the text. Before a deadline
+        all temperatures are begun at once when the first text isn't believable.
         """
-        specials, half = self.tokenizer.specials, self.limit // 2
         start = self.tokenizer.prompt(language, task=config.task, timestamps=config.timestamps)
+        runaway = Runaway(self.tokenizer.specials.timestamp_begin, int(SPOKEN * seconds))
+        common = Request(
+            prompt=tuple(start),
+            limit=min(self.limit // 2, int(DENSE * seconds) + BRIEFEST),  # after the prompt
+            ends=frozenset({self.tokenizer.specials.eot}),
+            rules=self._rules(config),
+            memory=memory,
+            halt=runaway,
+            deadline=deadline,
+        )
+        greedy, hot = self._tries(common, config, context, seed, draft)
         attempts: list[Attempt] = []
-        # A text that goes on from a loop most likely loops: first it is tried again without.
-        tries = [(temperature, True) for temperature in config.temperatures]
-        if context:
-            tries.insert(1, (config.temperatures[0], False))
-        room = min(half, int(DENSE * seconds) + BRIEFEST)
         unled: float | None = None  # probability of no speech where nothing leads the model
-        runaway = Runaway(specials.timestamp_begin, int(SPOKEN * seconds))
-        for number, (temperature, with_context) in enumerate(tries):
-            if not with_context or (attempts and attempts[-1].looped):
-                context = ()
-            before = [*self.given(config), *context][-(half - 1) :]
-            prompt = (*([specials.startofprev, *before] if before else []), *start)
-            decoded: Decoded = yield Request(
-                prompt=prompt,
-                limit=min(len(prompt) + room, self.limit),
-                ends=frozenset({specials.eot}),
-                rules=self._rules(config),
-                temperature=temperature,
-                seed=seed + number,
-                memory=memory,
-                watch=(len(prompt) - len(start), specials.nospeech),
-                halt=runaway,
-                draft=() if temperature else tuple(draft)[: room - 1],
-                deadline=deadline,
-            )
-            draft = ()
-            attempt = self._judge(decoded, runaway, led=bool(before))
-            if before and attempt.is_bad:
+        for request in (*greedy, *hot):
+            if deadline < math.inf and hot and request is hot[0]:
+                yield Ahead(hot)
+            decoded: Decoded = yield request
+            led = len(request.prompt) > len(start)
+            attempt = self._judge(decoded, runaway, led=led)
+            if led and attempt.is_bad:
                 if unled is None:
                     unled = yield from self._no_speech(memory, start)
                 attempt = attempt.with_no_speech(unled)
             likely = any(earlier.scores.average_logprob >= UNLIKELY for earlier in attempts)
-            if likely and not before:
+            if likely and not led:
                 # Unled, the model has found a likely text, if one that loops: it is no silence.
                 attempt = attempt.with_no_speech(NO_SPEECH)
             if not attempt.is_bad:
                 return attempt
             attempts.append(attempt)
-        believable = [attempt for attempt in attempts if not attempt.looped] or attempts
-        best = max(believable, key=lambda attempt: attempt.scores.average_logprob)
-        return best if best.scores.average_logprob >= HOPELESS else replace(best, tokens=())
+        return _best(attempts)
+
+    def _tries(
+        self,
+        common: Request,
+        config: DecodeConfig,
+        context: Sequence[int],
+        seed: int,
+        draft: Sequence[int],
+    ) -> tuple[tuple[Request, ...], tuple[Request, ...]]:
+        """Those at the first temperature, and those at all others."""
+        start, room = common.prompt, common.limit
+        first, *others = config.temperatures
+
+        def request(temperature: float, number: int, before: Sequence[int]) -> Request:
+            prompt = (*self._leading(before), *start)
+            return replace(
+                common,
+                prompt=prompt,
+                limit=min(len(prompt) + room, self.limit),
+                temperature=temperature,
+                seed=seed + number,
+                watch=(len(prompt) - len(start), self.tokenizer.specials.nospeech),
+                draft=() if temperature or number else tuple(draft)[: room - 1],
+            )
+
+        given = self.given(config)
+        greedy = [request(first, 0, [*given, *context])]
+        if context:
+            # A text that goes on from a loop most likely loops: it is tried again without.
+            greedy.append(request(first, 1, given))
+        hot = [request(other, len(greedy) + place, given) for place, other in enumerate(others)]
+        return tuple(greedy), tuple(hot)
+
+    def _leading(self, before: Sequence[int]) -> tuple[int, ...]:
+        """Text that the model goes on from -> the start of a prompt."""
+        last = before[-(self.limit // 2 - 1) :]
+        return (self.tokenizer.specials.startofprev, *last) if last else ()
 
     def go_on(
         self,
@@ -222,3 +248,10 @@ class Fallback:
         text = [place for place, token in enumerate(tokens) if token < begin]
         start = loop_start([tokens[place] for place in text])
         return tokens if start is None else tokens[: text[start]]
+
+
+def _best(attempts: Sequence[Attempt]) -> Attempt:
+    """None is believable: the likeliest, if it may be right at all."""
+    whole = [attempt for attempt in attempts if not attempt.looped] or attempts
+    best = max(whole, key=lambda attempt: attempt.scores.average_logprob)
+    return best if best.scores.average_logprob >= HOPELESS else replace(best, tokens=())
