@@ -73,6 +73,12 @@ class Tower:
 
         With `final` the streams end: their open windows are finished as they are.
         """
+        return self.forward(states, mels, final=final)
+
+    def forward(
+        self, states: Sequence[AutState], mels: Sequence[Tensor], *, final: bool
+    ) -> list[tuple[Rows, AutState]]:
+        """`encode`, for those who need gradients."""
         frames = [
             torch.cat([state.frames, mel], 1) for state, mel in zip(states, mels, strict=True)
         ]

@@ -62,6 +62,12 @@ class Tower:
         Whole blocks leave. With `final` the segment ends: what is left leaves as a short block,
         but for less than 80 ms, which makes no row.
         """
+        return self.forward(states, mels, final=final)
+
+    def forward(
+        self, states: Sequence[CausalState], mels: Sequence[Tensor], *, final: bool
+    ) -> list[tuple[Tensor, CausalState]]:
+        """`encode`, for those who need gradients."""
         now = [
             CausalState(torch.cat([state.frames, mel], 1), state.keys, state.values, state.rows)
             for state, mel in zip(states, mels, strict=True)

@@ -1,0 +1,171 @@
+"""`python -m towers.train synth | fit | distill | evaluate`. Each says more with --help."""
+
+import argparse
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import torch
+
+from towers.train.distill import DistillConfig, Student, distill
+from towers.train.espeak import Unspoken
+from towers.train.evaluate import evaluate
+from towers.train.features import features
+from towers.train.fit import FitConfig, fit
+from towers.train.layout import load_model, save_model, save_tower
+from towers.train.lora import merge
+from towers.train.manifest import BadManifest, read_manifest
+from towers.train.network import tower_of
+from towers.train.sprout import sprout
+from towers.train.synth import Lengths, synthesise
+from towers.train.vocabulary import closed, read
+
+TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The exit status: 0, 1 for what went wrong, 2 for options that can't be followed."""
+    options = _parser().parse_args(arguments)
+    if getattr(options, "threads", None):
+        torch.set_num_threads(options.threads)
+    try:
+        options.run(options)
+    except (BadManifest, Unspoken, OSError) as error:
+        print(f"towers.train: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def _synth(options: argparse.Namespace) -> None:
+    made = synthesise(
+        options.folder,
+        seconds=options.hours * 3600,
+        split=options.split,
+        seed=options.seed,
+        lengths=Lengths(options.shortest, options.longest),
+    )
+    print(f"{len(made)} utterances in {options.folder / 'manifest.jsonl'}")
+
+
+def _fit(options: argparse.Namespace) -> None:
+    utterances = read_manifest(options.manifest)
+    mels = features(utterances, options.cache or options.folder / "mels")
+    if options.model:
+        model, vocabulary = load_model(options.model), read(options.model)
+    else:
+        vocabulary = closed(one.text for one in utterances)
+        model = sprout(vocabulary, seed=options.seed)
+    config = FitConfig(
+        steps=options.steps,
+        rate=options.rate,
+        warmup=options.warmup,
+        frames=int(options.batch_seconds * 100),
+        ctc_steps=options.ctc_steps,
+        ctc=options.ctc,
+        seed=options.seed,
+        every=options.every,
+        dtype=TYPES[options.dtype],
+        masks=options.masks,
+        lora=options.lora,
+    )
+    _tell(fit(model, vocabulary, utterances, mels, options.folder, config))
+    merge(model)
+    save_model(model, vocabulary, options.folder / "model", dtype=torch.bfloat16)
+    print(f"written: {options.folder / 'model'}")
+
+
+def _distill(options: argparse.Namespace) -> None:
+    utterances = read_manifest(options.manifest)
+    mels = features(utterances, options.cache or options.folder / "mels")
+    model, vocabulary = load_model(options.model), read(options.model)
+    student = Student(tower_of(model))
+    config = DistillConfig(
+        steps=options.steps,
+        rate=options.rate,
+        warmup=options.warmup,
+        frames=int(options.batch_seconds * 100),
+        layers=options.layers,
+        answer=options.answer,
+        seed=options.seed,
+        every=options.every,
+        dtype=TYPES[options.dtype],
+        masks=options.masks,
+    )
+    _tell(distill(model, student, vocabulary, utterances, mels, options.folder, config))
+    save_tower(
+        student.tensors(), options.folder / "tower", base=str(options.model), dtype=torch.bfloat16
+    )
+    print(f"written: {options.folder / 'tower'}")
+
+
+def _evaluate(options: argparse.Namespace) -> None:
+    utterances = read_manifest(options.manifest)[: options.most]
+    print(evaluate(options.checkpoint, utterances, threads=options.threads))
+
+
+def _tell(curve: Iterable[dict[str, float]]) -> None:
+    for told in curve:
+        shown = "  ".join(f"{name} {value:.3f}" for name, value in told.items() if name != "step")
+        print(f"step {told['step']:.0f}  {shown}", flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m towers.train",
+        description="Train a Qwen3-ASR model on speech and text, and a causal tower from it.",
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    made = commands.add_parser("synth", help="speech by espeak-ng, in a closed vocabulary")
+    made.add_argument("folder", type=Path, help="a new or empty folder")
+    made.add_argument("--hours", type=float, default=6.0)
+    made.add_argument("--split", choices=("train", "test"), default="train")
+    made.add_argument("--seed", type=int, default=0)
+    made.add_argument("--shortest", type=float, default=1.0, help="seconds of an utterance")
+    made.add_argument("--longest", type=float, default=12.0)
+    made.set_defaults(run=_synth)
+
+    fitted = _trainer(commands.add_parser("fit", help="a model from speech and text"), FitConfig())
+    fitted.add_argument(
+        "--model", type=Path, help="go on from this one; without it: a small new one"
+    )
+    fitted.add_argument("--ctc-steps", type=int, default=800, help="steps with CTC alone, first")
+    fitted.add_argument("--ctc", type=float, default=0.3, help="weight of CTC afterwards")
+    fitted.add_argument("--lora", type=int, default=0, help="rank of additions to the decoder")
+    fitted.set_defaults(run=_fit)
+
+    pulled = commands.add_parser("distill", help="a causal tower from a model's windowed one")
+    _trainer(pulled, DistillConfig())
+    pulled.add_argument("--model", type=Path, required=True, help="a folder in the official layout")
+    pulled.add_argument("--layers", type=float, default=0.5, help="weight of rows inside the tower")
+    pulled.add_argument("--answer", type=float, default=1.0, help="weight of the decoder's text")
+    pulled.set_defaults(run=_distill)
+
+    judged = commands.add_parser("evaluate", help="word error rates, offline and live")
+    judged.add_argument("checkpoint", type=Path)
+    judged.add_argument("manifest", type=Path)
+    judged.add_argument("--most", type=int, default=None, help="only so many utterances")
+    judged.add_argument("--threads", type=int, default=0)
+    judged.set_defaults(run=_evaluate)
+    return parser
+
+
+def _trainer(
+    parser: argparse.ArgumentParser, usual: FitConfig | DistillConfig
+) -> argparse.ArgumentParser:
+    parser.add_argument("manifest", type=Path, help="JSONL with audio and text")
+    parser.add_argument("folder", type=Path, help="of what comes of it; goes on with what is there")
+    parser.add_argument("--steps", type=int, default=usual.steps)
+    parser.add_argument("--rate", type=float, default=usual.rate, help="of learning, the highest")
+    parser.add_argument("--warmup", type=int, default=usual.warmup, help="steps up to it")
+    parser.add_argument("--batch-seconds", type=float, default=usual.frames / 100)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--every", type=int, default=usual.every, help="steps between two savings")
+    parser.add_argument("--dtype", choices=tuple(TYPES), default="fp32", help="of the tower")
+    parser.add_argument("--masks", type=int, default=usual.masks, help="of SpecAugment")
+    parser.add_argument("--cache", type=Path, help="of mel spectrograms; several runs can share it")
+    parser.add_argument("--threads", type=int, default=None)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,56 @@
+"""How well a checkpoint hears, by livecap itself: offline, and live on a virtual clock.
+
+The only place in `towers` that knows livecap: what is measured is what users run.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from livecap.checkpoints import resolve
+from livecap.config import DecodeConfig, LiveOptions, ModelConfig, VadConfig
+from livecap.frontends.bench_measures import edits, words
+from livecap.frontends.bench_runs import replay
+from livecap.models.load import load_model
+from livecap.policies import live_config
+from livecap.recognizer import Recognizer
+from livecap.segments import Piece, Segment
+from livecap.vad import load
+from livecap.work import Work
+from towers.train.manifest import Utterance, read_audio
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Errors in words, as jiwer counts them: substituted, left out, put in."""
+
+    words: int
+    offline: int
+    live: int
+
+    def __str__(self) -> str:
+        shares = (f"{100 * one / self.words:.2f} %" for one in (self.offline, self.live))
+        return "WER offline {}, live {}, of {} words".format(*shares, self.words)
+
+
+def evaluate(checkpoint: Path, utterances: Sequence[Utterance], *, threads: int = 0) -> Score:
+    """A checkpoint's folder -> its errors. Case and punctuation don't count.
+
+    Raises LivecapError for a checkpoint that can't be read.
+    """
+    loaded = load_model(resolve(str(checkpoint)), ModelConfig(threads=threads))
+    silero, decode = load(), DecodeConfig(language="en")
+    live = live_config(loaded.model, LiveOptions(), vad=VadConfig(), language="en")
+    recognizer: Recognizer[int] = Recognizer(loaded.model, decode, most=1)
+    count = offline = streamed = 0
+    for number, one in enumerate(utterances):
+        pcm, reference = read_audio(one.audio), words(one.text)
+        recognizer.submit(number, Work(number, Segment(pcm, (Piece(0, 0, len(pcm)),)), "en"))
+        while not (done := recognizer.step()):
+            pass
+        passages = done[0][1].passages
+        heard = " ".join(word.text for passage in passages for word in passage.words)
+        count += len(reference)
+        offline += edits(reference, words(heard))
+        streamed += edits(reference, words(replay(loaded, silero, pcm, live, decode).text))
+    return Score(count, offline, streamed)
