@@ -1,69 +1,7 @@
-// Two ways to the server, with one interface: {kind, send(event), push(pcm), close(), clock}.
-// `on` has event(message) and closed(reason). Source: OpenAI's Realtime API.
+// The way to the server that always works: sound and events on a WebSocket. The other one, with the
+// same interface, is in call.js. Source: OpenAI's Realtime API.
 
-const GATHERED = 2000; // ms until an offer goes out with what candidates there are
-export const CONNECTED = 3000; // ms until WebRTC has to be there
-
-const wait = (ms) => new Promise((done) => setTimeout(done, ms));
-
-function authorised(key) {
-  return key ? { Authorization: `Bearer ${key}` } : {};
-}
-
-/** Sound as a track, events on a data channel. Fails if that is not there in time. */
-export async function call(stream, { key, query, on }) {
-  const ice = await fetch("/v1/realtime/ice", { headers: authorised(key) });
-  if (!ice.ok) throw new Error("the server takes no calls");
-  const peer = new RTCPeerConnection(await ice.json());
-  const channel = peer.createDataChannel("oai-events");
-  let isOver = false;
-  const over = (reason) => {
-    if (isOver) return;
-    isOver = true;
-    peer.close();
-    on.closed(reason);
-  };
-  try {
-    for (const track of stream.getAudioTracks()) peer.addTrack(track, stream);
-    await peer.setLocalDescription();
-    const gathered = new Promise((done) => {
-      if (peer.iceGatheringState === "complete") done();
-      peer.onicegatheringstatechange = () => peer.iceGatheringState === "complete" && done();
-    });
-    await Promise.race([gathered, wait(GATHERED)]);
-    const answer = await fetch(`/v1/realtime/calls${query}`, {
-      method: "POST",
-      headers: { "Content-Type": "application/sdp", ...authorised(key) },
-      body: peer.localDescription.sdp,
-    });
-    if (!answer.ok) throw new Error((await answer.json()).error?.message ?? answer.statusText);
-    const place = answer.headers.get("Location");
-    channel.onmessage = ({ data }) => on.event(JSON.parse(data));
-    const opened = new Promise((done) => {
-      channel.onopen = () => done(true);
-    });
-    await peer.setRemoteDescription({ type: "answer", sdp: await answer.text() });
-    if (!(await Promise.race([opened, wait(CONNECTED)]))) throw new Error("no way through");
-    channel.onclose = () => over("the connection was closed");
-    peer.onconnectionstatechange = () => {
-      if (["failed", "closed"].includes(peer.connectionState)) over("the connection was lost");
-    };
-    return {
-      kind: "WebRTC",
-      send: (event) => channel.readyState === "open" && channel.send(JSON.stringify(event)),
-      push: () => {},
-      close: () => {
-        isOver = true;
-        if (place) fetch(`${place}/hangup`, { method: "POST", headers: authorised(key) });
-        peer.close();
-      },
-    };
-  } catch (error) {
-    isOver = true;
-    peer.close();
-    throw error;
-  }
-}
+const CONNECTED = 5000; // ms until it has to be there
 
 /** Sound and events on a WebSocket. */
 export function socket({ key, query, on }) {
@@ -76,6 +14,7 @@ export function socket({ key, query, on }) {
   wire.binaryType = "arraybuffer";
   return new Promise((done, failed) => {
     let isOpen = false;
+    setTimeout(() => !isOpen && wire.close(), CONNECTED);
     wire.onmessage = ({ data }) => {
       const message = JSON.parse(data);
       if (!isOpen && message.type === "error") failed(new Error(message.error.message));

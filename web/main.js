@@ -1,7 +1,9 @@
 // The caption page: one click to captions, links for others, and files.
 
 import { devices, microphone, tab, told } from "/web/capture.js";
-import { comfort, keep, kept, save } from "/web/comfort.js";
+import { comfort, keep, kept, put, save } from "/web/comfort.js";
+import { written } from "/web/documents.js";
+import { putRest, takeRest } from "/web/rest.js";
 import { Session } from "/web/session.js";
 import { Transcript } from "/web/transcript.js";
 import { upload } from "/web/upload.js";
@@ -11,8 +13,10 @@ const transcript = new Transcript();
 const ways = comfort(transcript);
 const query = new URLSearchParams(location.search);
 let session = null;
-let id = null;
+let id = null; // of the session by which the server knows what is said
+let isWhole = true; // that session has all lines that are on the page
 let wakeLock = null;
+let clock = 0; // ms recorded by all sessions of this page
 
 function status(text) {
   at("status").textContent = text;
@@ -45,10 +49,13 @@ const on = {
     at("level").value = level;
   },
   id: (found) => {
+    isWhole = !transcript.lines.length;
     id = found;
     at("share").disabled = false;
+    if (at("links").childElementCount) renew();
   },
   ended: () => {
+    clock = session.now;
     session = null;
     at("start").textContent = "Start";
     at("level").value = 0;
@@ -74,13 +81,7 @@ async function begin(open) {
     });
   }
   await list();
-  const options = {
-    key: at("key").value,
-    language: at("language").value,
-    model: at("model").value,
-    socketOnly: query.get("transport") === "websocket",
-  };
-  session = new Session(stream, options, on);
+  session = new Session(stream, options(), on, { first: clock });
   try {
     await session.start();
     wakeLock = await navigator.wakeLock?.request("screen").catch(() => null);
@@ -89,6 +90,33 @@ async function begin(open) {
     session?.recorder?.stop();
     on.ended();
   }
+}
+
+function options() {
+  return {
+    key: at("key").value,
+    language: at("language").value,
+    model: at("model").value,
+    socketOnly: query.get("transport") === "websocket",
+  };
+}
+
+/** Caption what was under way when the page was left. */
+async function recover() {
+  const rest = takeRest();
+  clock = transcript.lines.at(-1)?.end_ms ?? 0;
+  if (!rest) return;
+  at("start").disabled = true;
+  session = new Session(null, options(), on, rest);
+  try {
+    await session.start();
+    await session.stop();
+  } catch (error) {
+    on.gap(rest.first, session.now, `not captioned before the reload, ${error.message}`);
+    on.ended();
+  }
+  at("start").disabled = false;
+  status("The page was loaded anew. All that had been said is here; press Start to go on.");
 }
 
 async function toggle() {
@@ -124,16 +152,22 @@ async function share() {
   }));
 }
 
+/** After a break the server has another session, and readers need another link. */
+async function renew() {
+  await share();
+  problem("The connection had broken: the links for readers are new ones, pass them on again.");
+}
+
 async function download() {
   const form = at("form").value;
-  const answer = id && (await fetch(`/v1/captions/${id}.${form}`, { headers: auth() }));
-  if (answer?.ok) save(await answer.blob(), `captions.${form}`);
-  else if (form === "txt") save(new Blob([transcript.text + "\n"]), "captions.txt");
-  else problem("The server does not have these captions any more; txt can still be saved.");
+  const asks = id && isWhole && fetch(`/v1/captions/${id}.${form}`, { headers: auth() });
+  const answer = await asks;
+  const blob = answer?.ok ? await answer.blob() : written(transcript.lines, form);
+  save(blob, `captions.${form}`);
 }
 
 async function copy() {
-  await navigator.clipboard.writeText(transcript.text);
+  await put(transcript.text);
   status("Copied.");
 }
 
@@ -146,6 +180,7 @@ async function file(chosen) {
     } });
     transcript.note(`[${chosen.name}]`);
     for (const one of found.segments) {
+      isWhole = false;
       on.line({ start_ms: one.start * 1000, end_ms: one.end * 1000, text: one.text.trim() });
     }
   } catch (error) {
@@ -202,9 +237,29 @@ document.addEventListener("visibilitychange", () => {
   if (!document.hidden && session) session.recorder.context?.resume();
 });
 navigator.mediaDevices?.addEventListener?.("devicechange", list);
+window.addEventListener("pagehide", () => {
+  if (!session) return;
+  putRest(session.rest);
+  session.wire?.close();
+});
+
+/** Over plain http from another machine there is no microphone: the way to one, and no dead button. */
+function plain() {
+  const url = `https://${location.host}${location.pathname}`;
+  at("secure").href = url;
+  at("secure").textContent = url;
+  at("plain").hidden = false;
+  for (const one of document.querySelectorAll(".sound")) one.hidden = true;
+}
 
 async function prepare() {
-  if (!window.isSecureContext) problem(told());
+  const wide = matchMedia("(min-width: 40rem)"); // as in style.css
+  const fold = () => {
+    at("settings").open = wide.matches;
+  };
+  wide.addEventListener("change", fold);
+  fold();
+  if (!window.isSecureContext) plain();
   await list();
   at("mode").value = kept("mode", "meeting");
   const names = new Intl.DisplayNames([navigator.language], { type: "language" });
@@ -220,8 +275,13 @@ async function prepare() {
     new Option("Default", ""),
     ...models.map((one) => new Option(one.id, one.id)),
   );
-  if (answer.status === 401) status("This server needs a key: enter it below, then press Start.");
-  else status("Ready.");
+  if (answer.status === 401) {
+    at("settings").open = true;
+    status("This server needs a key: enter it above, then press Start.");
+  } else {
+    status(window.isSecureContext ? "Ready." : "Files can be captioned here all the same.");
+  }
+  await recover();
 }
 
 prepare();

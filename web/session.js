@@ -2,42 +2,54 @@
 // connection breaks, what was not captioned for good is sent again on the next one.
 
 import { Recorder } from "/web/capture.js";
-import { call, socket } from "/web/connect.js";
+import { call } from "/web/call.js";
+import { socket } from "/web/connect.js";
 
-const MS = 16; // samples of what is recorded
+export const MS = 16; // samples of what is recorded
 const KEPT = 120; // seconds of sound that are kept to be sent again
 const PIECE = 100; // ms
-const BACK_OFF = [500, 1000, 2000, 4000, 8000, 15000]; // ms
-const QUIET = 10; // seconds without sound after which something is wrong
+const BACK_OFF = [0, 500, 1000, 2000, 4000, 8000, 15000]; // ms
+const RESTS = 60; // seconds of it that outlive a reload
+const QUIET = 10; // seconds without sound after which something is wrong: at the beginning,
+const PAUSE = 60; // and once something has been heard
 const SILENT = 0.003; // level that counts as none
 const ITEM = "conversation.item.input_audio_transcription";
 
 const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 
 export class Session {
-  /** `on`: line, tail, gap, status, lag, level, problem, id, ended. */
-  constructor(stream, options, on) {
+  /**
+   * `stream`: null if there is nothing but `pieces`, sound that has been recorded before. `first`:
+   * ms at which the page's clock stands. `on`: line, tail, gap, status, lag, level, problem, id,
+   * ended.
+   */
+  constructor(stream, options, on, { first = 0, pieces = [] } = {}) {
     this.stream = stream;
     this.options = options; // {key, language, model}
     this.on = on;
-    this.pieces = []; // sound that may have to be sent again
-    this.first = 0; // ms: where the first of them begins
-    this.now = 0; // ms recorded
-    this.base = 0; // ms recorded when the connection's clock began
-    this.settled = 0; // ms up to which all is captioned for good
+    this.pieces = pieces; // sound that may have to be sent again
+    this.first = first; // ms: where the first of them begins
+    this.now = pieces.reduce((ms, pcm) => ms + pcm.length / MS, first); // ms recorded
+    this.base = first; // ms recorded when the connection's clock began
+    this.settled = first; // ms up to which all is captioned for good
     this.wire = null;
+    this.tries = 0; // to connect, since it last came about
     this.isOver = false;
     this.begun = new Map(); // items under way -> ms at which they began, on the connection's clock
-    this.quiet = 0;
+    this.quiet = 0; // seconds without sound
+    this.mostQuiet = QUIET; // after which that is told
+    this.isWarned = false;
   }
 
   async start() {
-    this.recorder = new Recorder(this.stream, {
-      onPiece: (pcm) => this.record(pcm),
-      onLevel: (level) => this.meter(level),
-    });
-    await this.recorder.start();
-    await this.connect(true);
+    if (this.stream) {
+      this.recorder = new Recorder(this.stream, {
+        onPiece: (pcm) => this.record(pcm),
+        onLevel: (level) => this.meter(level),
+      });
+      await this.recorder.start();
+    }
+    await this.connect(Boolean(this.stream));
   }
 
   record(pcm) {
@@ -47,15 +59,33 @@ export class Session {
     if (this.wire?.kind === "WebSocket") this.wire.push(pcm.buffer);
   }
 
+  /** What is not under way after so long was silence. */
   forget() {
     this.first += this.pieces.shift().length / MS;
+    const under = [...this.begun.values()].every((began) => this.base + began >= this.first);
+    if (this.wire && under) this.settled = Math.max(this.settled, this.first);
+  }
+
+  /** The sound that is not captioned for good. */
+  get rest() {
+    const settled = Math.floor((this.settled - this.first) / PIECE);
+    const gone = Math.max(settled, this.pieces.length - (RESTS * 1000) / PIECE, 0);
+    return { first: this.first + gone * PIECE, pieces: this.pieces.slice(gone) };
   }
 
   meter(level) {
     this.on.level(level);
-    this.quiet = level > SILENT ? 0 : this.quiet + PIECE / 1000;
-    if (this.quiet > QUIET && this.quiet < QUIET + 0.15) {
-      this.on.problem(`No sound for ${QUIET} s: is this the right microphone?`);
+    if (level > SILENT) {
+      if (this.isWarned) this.on.problem("");
+      this.isWarned = false;
+      this.mostQuiet = PAUSE;
+      this.quiet = 0;
+      return;
+    }
+    this.quiet += PIECE / 1000;
+    if (this.quiet > this.mostQuiet && !this.isWarned) {
+      this.isWarned = true;
+      this.on.problem(`No sound for ${this.mostQuiet} s: is this the right microphone?`);
     }
   }
 
@@ -76,8 +106,8 @@ export class Session {
     if (isFirst && window.RTCPeerConnection && !this.options.socketOnly) {
       try {
         this.on.status("Connecting by WebRTC …");
-        this.base = this.now;
         this.wire = await call(this.stream, how);
+        this.base = this.now;
       } catch (error) {
         this.on.status(`WebRTC: ${error.message}; going on by WebSocket …`);
       }
@@ -121,6 +151,7 @@ export class Session {
   event(message) {
     switch (message.type) {
       case "session.created":
+        this.tries = 0;
         this.on.id(message.session.id);
         break;
       case "input_audio_buffer.speech_started":
@@ -154,15 +185,21 @@ export class Session {
     }
   }
 
+  /** Recording goes on, and so does trying; from now on by WebSocket, where nothing gets lost. */
   async lost(reason) {
+    const left = this.wire;
     this.wire = null;
+    this.begun.clear();
     this.on.tail("", "");
-    for (let turn = 0; !this.isOver; turn++) {
+    while (!this.isOver) {
       this.on.status(`Not connected: ${reason}. Recording goes on; trying again …`);
-      await wait(BACK_OFF[Math.min(turn, BACK_OFF.length - 1)] * (0.75 + Math.random() / 2));
+      const pause = BACK_OFF[Math.min(this.tries, BACK_OFF.length - 1)];
+      this.tries += 1;
+      await wait(pause * (0.75 + Math.random() / 2));
       if (this.isOver) return;
       try {
         await this.connect(false);
+        left?.close();
         return;
       } catch (error) {
         reason = error.message;
@@ -173,7 +210,7 @@ export class Session {
   /** All that was said is still captioned; then it is over. */
   async stop() {
     this.isOver = true;
-    this.recorder.stop();
+    this.recorder?.stop();
     const wire = this.wire;
     if (wire) {
       this.on.status("Finishing …");
@@ -183,6 +220,8 @@ export class Session {
       wire.send({ type: "session.close" });
       await Promise.race([done, wait(10000)]);
       wire.close();
+    } else {
+      this.on.gap(this.settled, this.now, "not connected when it was stopped");
     }
     this.on.tail("", "");
     this.on.ended();

@@ -1,6 +1,6 @@
 // The page of those who read along.
 
-import { comfort, save } from "/web/comfort.js";
+import { comfort, put, save } from "/web/comfort.js";
 import { asked, follow } from "/web/follow.js";
 import { Transcript } from "/web/transcript.js";
 
@@ -27,7 +27,7 @@ follow(id, token, {
 });
 
 document.getElementById("copy").addEventListener("click", async () => {
-  await navigator.clipboard.writeText(transcript.text);
+  await put(transcript.text);
   status.textContent = "Copied.";
 });
 document.getElementById("download").addEventListener("click", async () => {
