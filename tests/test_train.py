@@ -3,6 +3,7 @@
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -23,6 +24,7 @@ from towers.layers import dense
 from towers.qwen import BINS
 from towers.train import __main__ as command
 from towers.train import espeak, lora
+from towers.train.alignment import labels
 from towers.train.batches import batches
 from towers.train.distill import DistillConfig, Student, distill, paired
 from towers.train.features import Features, features
@@ -212,6 +214,21 @@ def test_what_is_saved_is_what_livecap_reads(
         while not (done := recognizer.step()):
             pass
         assert done[0][1].language == "en"
+
+
+def test_rows_are_told_what_they_hear(vocabulary: Vocabulary) -> None:
+    """A word said twice is two; the full stop comes right after its word."""
+    words = (("red", 0.2, 0.6), ("red", 0.6, 1.0), ("blue", 1.5, 1.9))
+    one = Utterance(Path("none"), "red red. blue", words=words)
+    told = labels(one, vocabulary, 250)
+    assert told is not None
+    assert len(told) == 33
+    heard = [int(a) for a, b in pairwise([*told, -1]) if a != b]
+    said = [token for token in heard if token != vocabulary.count]
+    assert said == vocabulary.encode("red red. blue")
+    at = [n // 13 + n % 13 * 0.08 for n in range(33) if int(told[n]) == said[-1]]
+    assert 1.4 < at[0] < at[-1] < 1.9
+    assert labels(replace(one, words=()), vocabulary, 250) is None
 
 
 def test_batches_have_everything_once_an_epoch() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from towers.train import lora
+from towers.train.alignment import labels
 from towers.train.batches import batches
 from towers.train.features import Features
 from towers.train.loop import Losses, Schedule, Trainer, Workers
@@ -72,7 +73,12 @@ def fit(
             dtype=config.dtype,
         )
         table = embed.weight[: vocabulary.count]
-        ctc = head.loss(table, heard.rows, [texts[n] for n in batch])
+        told = [labels(utterances[n], vocabulary, mels.length(n)) for n in batch]
+        ctc = (
+            head.aligned(table, heard.rows, [one for one in told if one is not None])
+            if all(one is not None for one in told)
+            else head.loss(table, heard.rows, [texts[n] for n in batch])
+        )
         if step < config.ctc_steps:
             return {"loss": ctc, "ctc": ctc}
         answer = answer_loss(model, vocabulary, heard.rows, [answers[n] for n in batch])

@@ -149,21 +149,32 @@ class CtcHead(nn.Module):
         self.bias = nn.Parameter(torch.zeros(1))
         self.scale = nn.Parameter(torch.ones(1))
 
+    def logits(self, embedding: Tensor, rows: Sequence[Tensor]) -> Tensor:
+        """All rows, one clip after another -> [row, token + 1]."""
+        packed = torch.cat(list(rows)).float()
+        weights = torch.cat([embedding.float(), self.blank[None]])
+        logits = self.scale * (packed @ weights.T)
+        return torch.cat([logits[:, :-1], logits[:, -1:] + self.bias], 1)
+
+    def aligned(
+        self, embedding: Tensor, rows: Sequence[Tensor], labels: Sequence[Tensor]
+    ) -> Tensor:
+        """Cross-entropy where it is known what each row says: a scalar, in nats a row."""
+        logits = self.logits(embedding, rows)
+        return F.cross_entropy(logits, torch.cat(list(labels)).to(logits.device))
+
     def loss(
         self, embedding: Tensor, rows: Sequence[Tensor], texts: Sequence[Sequence[int]]
     ) -> Tensor:
         """`embedding` [token, hidden] of the text tokens; a scalar, in nats a token."""
-        packed = torch.cat(list(rows)).float()
-        weights = torch.cat([embedding.float(), self.blank[None]])
-        logits = self.scale * (packed @ weights.T)
-        logits[:, -1] += self.bias
+        logits = self.logits(embedding, rows)
         lengths = [len(one) for one in rows]
         padded = nn.utils.rnn.pad_sequence(
             list(torch.split_with_sizes(logits.log_softmax(-1), lengths))
         )
         return F.ctc_loss(
             padded,
-            torch.tensor([token for text in texts for token in text], device=packed.device),
+            torch.tensor([token for text in texts for token in text], device=logits.device),
             torch.tensor(lengths),
             torch.tensor([len(text) for text in texts]),
             blank=len(embedding),

@@ -3,6 +3,7 @@
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
 
 from towers.train.vocabulary import Vocabulary
@@ -47,4 +48,21 @@ def sprout(vocabulary: Vocabulary, *, seed: int) -> Any:
         eos_token_id=ends,
         pad_token_id=ends[1],
     )
-    return Qwen3ASRForConditionalGeneration(config)
+    model = Qwen3ASRForConditionalGeneration(config)
+    _begin(model)
+    return model
+
+
+def _begin(model: nn.Module) -> None:
+    """Weights by the size of what they add up, so that rows keep their size through all layers.
+
+    The class begins all with 0.02, which suits wide layers: after these narrow ones, little would be
+    left of the sound beside the positions. Sources: He et al. 2015, Glorot and Bengio 2010.
+    """
+    for module in model.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+        elif isinstance(module, nn.Linear):
+            nn.init.xavier_uniform_(module.weight)
+        elif isinstance(module, nn.Embedding):
+            nn.init.normal_(module.weight, std=module.embedding_dim**-0.5)
