@@ -3,7 +3,8 @@
 // `on` has event(message) and closed(reason). Source: OpenAI's Realtime API, WebRTC.
 
 const ANY = 1000; // ms until an offer goes out with what addresses there are
-const CONNECTED = 3000; // ms until the call has to be there
+const CONNECTED = 3000; // ms until the call has to be there,
+const AFTER = 1500; // or at least so many after the answer
 const ANSWERED = 5000; // ms for a request
 const LOOK = 1000; // ms between two looks at what has arrived
 const LOST = 25; // packets of 20 ms between two looks: more than a hiccup
@@ -14,6 +15,7 @@ const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 
 /** Fails if it does not get through in time. */
 export async function call(stream, { key, query, on }) {
+  const until = performance.now() + CONNECTED;
   const headers = key ? { Authorization: `Bearer ${key}` } : {};
   const ask = (path, more) =>
     fetch(path, { headers, signal: AbortSignal.timeout(ANSWERED), ...more });
@@ -36,7 +38,7 @@ export async function call(stream, { key, query, on }) {
     const opened = new Promise((done, failed) => {
       channel.onopen = () => done(under(peer, channel, hangUp, on));
       peer.onconnectionstatechange = () => peer.connectionState === "failed" && failed(NO_WAY);
-      setTimeout(() => failed(NO_WAY), CONNECTED);
+      setTimeout(() => failed(NO_WAY), Math.max(until - performance.now(), AFTER));
     });
     const both = [opened, peer.setRemoteDescription({ type: "answer", sdp })];
     return (await Promise.all(both))[0];

@@ -69,7 +69,8 @@ function row(one) {
   item.dataset.id = one.id;
   const began = when.format(new Date(one.created * 1000));
   const name = `${began}${one.ended === null ? " (going on)" : ""}`;
-  item.append(element("h3", name), element("p", one.preview));
+  item.append(element("h3", name));
+  if (!one.matches) item.append(element("p", one.preview));
   for (const match of one.matches ?? []) {
     const line = element("p", ` ${match.text}`, { className: "match" });
     line.prepend(element("time", clock(match.start_ms)));
