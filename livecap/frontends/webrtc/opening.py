@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -122,6 +122,12 @@ def _check(parts: Parts, session: Mapping[str, object]) -> str | None:
         raise ApiError(400, error.message, code=error.code, param=error.param) from error
     spoken = views.beta["input_audio_transcription"]
     return parts.models.canonical(str(spoken["model"])) if isinstance(spoken, dict) else None
+
+
+async def prepare() -> None:
+    """Load what the first call needs, if it is there, so that nobody waits for it."""
+    with suppress(ApiError):
+        await _peer_kind()
 
 
 async def _peer_kind() -> type["RtcPeer"]:
