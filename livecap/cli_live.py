@@ -15,6 +15,7 @@ from livecap.config import (
 )
 from livecap.frontends.remote.options import ServerOptions
 from livecap.frontends.typed import check_formats, language_of, model_of
+from livecap.sinks.push.options import PushOptions
 
 Flat = Parameter(name="*")
 
@@ -42,6 +43,7 @@ def mic(  # noqa: PLR0913 - its flags
     threads: int = 0,
     attention_window: int = 0,
     server: Annotated[ServerOptions, Flat] = ServerOptions(),  # noqa: B008 - frozen
+    push: Annotated[PushOptions, Flat] = PushOptions(),  # noqa: B008 - frozen
 ) -> int:
     """Caption what is said now.
 
@@ -101,6 +103,7 @@ def mic(  # noqa: PLR0913 - its flags
         output=check_formats(output),
         partials=not no_partials,
         can_wait=source is not None,
+        push=push,
     )
     return run_mic(opener, begin_of(server, setup), config)
 

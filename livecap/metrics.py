@@ -86,6 +86,27 @@ class Metrics:
             ["code"],
             registry=registry,
         )
+        self.push = Counter(
+            "livecap_push_lines_total",
+            "Final captions for webhooks, OBS, YouTube and Zoom, and what became of them.",
+            ["receiver", "result"],
+            registry=registry,
+        )
+        self.history_waiting = Gauge(
+            "livecap_history_waiting",
+            "Writes that are not in the history yet; many only while its file can't be written.",
+            registry=registry,
+        )
+        self.history_failures = Counter(
+            "livecap_history_failures_total",
+            "How often the history's file could not be written.",
+            registry=registry,
+        )
+        self.history_lost = Counter(
+            "livecap_history_lost_total",
+            "Lines of captions that will not be in the history.",
+            registry=registry,
+        )
         self.requests = Counter(
             "livecap_http_requests_total",
             "HTTP requests that were answered.",
@@ -99,6 +120,10 @@ class Metrics:
             buckets=REQUEST,
             registry=registry,
         )
+
+    def pushed(self, receiver: str, result: str) -> None:
+        """Count a caption that was sent on, or could not be."""
+        self.push.labels(receiver, result).inc()
 
     def session(self, transport: str, clock: Callable[[], float]) -> "OpenSession":
         """For the time that a live session is open: `with metrics.session(...) as told:`."""

@@ -288,6 +288,10 @@ NAMES = {
     "livecap_rtf": "histogram",
     "livecap_queue_depth": "gauge",
     "livecap_errors": "counter",
+    "livecap_push_lines": "counter",
+    "livecap_history_waiting": "gauge",
+    "livecap_history_failures": "counter",
+    "livecap_history_lost": "counter",
     "livecap_http_requests": "counter",
     "livecap_http_request_duration_seconds": "histogram",
 }

@@ -22,9 +22,11 @@ from livecap.frontends.captioner import Captioner
 from livecap.frontends.keys import unechoed
 from livecap.frontends.live_outputs import options_of, refuse_written, targets_of
 from livecap.frontends.messages import report
+from livecap.frontends.pushing import passing
 from livecap.frontends.tally import Tally
 from livecap.sinks import Writer, open_writer
 from livecap.sinks.json_events import JsonEvents
+from livecap.sinks.push.options import PushOptions
 from livecap.sinks.terminal import Status, Terminal, open_terminal
 
 TICK = 0.1  # seconds between two looks at what has come
@@ -42,6 +44,7 @@ class MicConfig:
     output: OutputConfig = field(default_factory=OutputConfig)
     partials: bool = True
     can_wait: bool = False  # the source is a recording: it is read no faster than it is captioned
+    push: PushOptions = field(default_factory=PushOptions)
 
 
 def run_mic(open_source: Callable[[], AudioIn], begin: Begin, config: MicConfig) -> int:
@@ -51,8 +54,9 @@ def run_mic(open_source: Callable[[], AudioIn], begin: Begin, config: MicConfig)
     options = options_of(config.output, config.language, config.task)
     if not config.output.overwrite:
         refuse_written(targets)
+    to = passing(config.push, lambda told: report(f"livecap: {told}"))
     terminal = _terminal(config)
-    writers: list[Writer] = []
+    writers: list[Writer] = [to] if to else []
     captioner: Captioner | None = None
     run: _Run | None = None
     try:

@@ -7,15 +7,14 @@ and the tail, replace each other. Every message is encoded once for all readers.
 import asyncio
 import json
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 from livecap.events import RATE, Caption, Event, Gap, Word
-from livecap.sinks.lines import strict_json, word_record
-
-Keep = Callable[[int, Caption | Gap], None]  # a line's number, and the line
+from livecap.sinks.lines import strict_json
+from livecap.sinks.spoken import Spoken, described
 
 MOST_KEPT = 20_000  # lines that readers who come late are told; more than a day's
 MOST_WAITING = 2_000  # lines that a reader may be behind before it is let go
@@ -42,22 +41,25 @@ class Reader:
         return found
 
 
-@dataclass(slots=True)
-class _Open:
-    """The line that one of the session's streams is saying."""
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What was said, or that something is missing: for good."""
 
-    said: list[Word] = field(default_factory=list)
-    start: int | None = None  # samples: where it begins
-    tail: str = ""
-    language: str | None = None
-    heard: int = 0  # samples
+    number: int  # from 1
+    event: Caption | Gap
+    message: bytes  # as readers are sent it
+
+
+Keep = Callable[[Line, Callable[[], None]], None]  # a line, and what to call once it is kept
 
 
 class Broadcast:
     """The captions of one session. For the event loop alone."""
 
     def __init__(self, id: str, *, model: str, begun: float, keep: Keep) -> None:
-        """`begun`: Unix seconds. `keep` is called for each line, and may store it."""
+        """`begun`: Unix seconds. `keep` is given each line, and calls what it is given with it
+        when readers may be told, in order.
+        """
         self.id = id
         self.model = model
         self.begun = begun
@@ -67,7 +69,8 @@ class Broadcast:
         self.lines: deque[bytes] = deque(maxlen=MOST_KEPT)
         self._keep = keep
         self._count = 0  # lines so far
-        self._open: dict[int, _Open] = {}  # by hearing; one may still end while another begins
+        self._unkept: deque[Line] = deque()  # those that nobody has been told yet
+        self._open: dict[int, Spoken] = {}  # by hearing; one may still end while another begins
         self._readers: set[Reader] = set()
 
     @property
@@ -76,14 +79,32 @@ class Broadcast:
         return len(self._readers)
 
     @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to read, and nothing on its way."""
+        return not self.lines and not self._unkept
+
+    @property
     def events(self) -> list[Caption | Gap]:
         """All lines, as events, for documents."""
         return [read(message) for message in self.lines]
 
-    def restore(self, events: Sequence[Caption | Gap]) -> None:
-        """Lines of a session that is over, from where they were kept."""
-        for event in events:
-            self.lines.append(self._message(event))
+    def matching(self, wanted: Callable[[str], bool], most: int) -> list[dict[str, Any]]:
+        """The first lines whose text is wanted, as readers see them, without their words."""
+        told = (json.loads(data_of(message)) for message in self.lines)
+        found = (one for one in told if wanted(one.get("text", "")))
+        return [brief(one) for one in islice(found, most)]
+
+    def restore(self, messages: Iterable[bytes], count: int) -> None:
+        """Lines of a session that is over, from where they were kept; the last one's number."""
+        self.lines.extend(messages)
+        self._count = count
+
+    def clear(self) -> None:
+        """Forget what was said so far; readers are let go."""
+        self.token = None
+        self.lines.clear()
+        self._unkept.clear()
+        self.dismiss()
 
     def take(self, hearing: int, events: Sequence[Event]) -> None:
         """What one of the session's streams has told, in order."""
@@ -95,17 +116,23 @@ class Broadcast:
 
     def finish(self, hearing: int) -> None:
         """That stream is over: what it said stays said, and its tail does not come."""
-        line = self._open.pop(hearing, None)
-        if line:
-            self._close(line)
+        spoken = self._open.pop(hearing, None)
+        if spoken is None:
+            return
+        line = spoken.line(self._count)
+        if line is None:
+            self._tell_tail()  # one that came to nothing
+        else:
+            self._add(line)
 
     def end(self, now: float) -> None:
         """The session is over: what was said is told, and readers are let go."""
         if self.ended is None:
-            self.ended = now
             for hearing in list(self._open):
                 self.finish(hearing)
-            self.dismiss()
+            self.ended = now
+            if not self._unkept:
+                self.dismiss()
 
     def dismiss(self) -> None:
         """Tell all readers that nothing comes any more."""
@@ -116,9 +143,9 @@ class Broadcast:
 
     def follow(self, after: int = 0) -> Reader:
         """A new reader, who is told all lines after that number, and then what comes."""
-        first = self._count - len(self.lines)  # lines that are not kept any more
+        first = self._count - len(self._unkept) - len(self.lines)  # not kept any more
         reader = Reader(deque(islice(self.lines, max(after - first, 0), None)))
-        if self.ended is None:
+        if self.ended is None or self._unkept:
             reader.tail = self._told_tail()
             self._readers.add(reader)
         else:
@@ -131,49 +158,46 @@ class Broadcast:
         self._readers.discard(reader)
 
     def _caption(self, hearing: int, caption: Caption) -> None:
-        line = self._open.setdefault(hearing, _Open())
-        if caption.words and line.start is None:
-            line.start = caption.start
-        line.said += caption.words
-        line.tail, line.heard = caption.tail, caption.heard
-        line.language = caption.language or line.language
+        self._open.setdefault(hearing, Spoken()).take(caption)
         if caption.final:
             self.finish(hearing)
         else:
             self._tell_tail()
 
-    def _close(self, line: _Open) -> None:
-        """The line is final."""
-        if line.start is None:
-            self._tell_tail()  # one that came to nothing
-            return
-        heard = max(line.heard, line.start + 1)
-        said = tuple(line.said)
-        self._add(Caption(self._count, line.start, heard, said, language=line.language))
-
     def _tell_tail(self) -> None:
+        if self._unkept:
+            return  # told after the line that it follows
         message = self._told_tail()
         for reader in self._readers:
             reader.tail = message
             reader.news.set()
 
     def _add(self, event: Caption | Gap) -> None:
-        message = self._message(event)
-        self.lines.append(message)
-        self._keep(self._count, event)
+        self._count += 1
+        told = {"id": self._count, **described(event)}
+        message = encoded(self._count, strict_json(told))
+        line = Line(self._count, event, message)
+        self._unkept.append(line)
+        self._keep(line, lambda: self._release(line.number))
+
+    def _release(self, number: int) -> None:
+        """All lines up to that number are kept: readers are told."""
+        while self._unkept and self._unkept[0].number <= number:
+            self._tell(self._unkept.popleft())
+        if not self._unkept and self.ended is not None:
+            self.dismiss()
+
+    def _tell(self, line: Line) -> None:
+        self.lines.append(line.message)
+        tail = self._told_tail() if self._open and not self._unkept else None
         for reader in list(self._readers):
-            reader.lines.append(message)
-            reader.tail = None
+            reader.lines.append(line.message)
+            reader.tail = tail
             if len(reader.lines) > MOST_WAITING:
                 reader.is_over = True
                 reader.lines.clear()
                 self._readers.discard(reader)
             reader.news.set()
-
-    def _message(self, event: Caption | Gap) -> bytes:
-        self._count += 1
-        told = {"id": self._count, **described(event)}
-        return f"id: {self._count}\ndata: {strict_json(told)}\n\n".encode()
 
     def _told_tail(self) -> bytes:
         """What has been said of the line under way, and what may follow."""
@@ -183,30 +207,24 @@ class Broadcast:
         return f"data: {strict_json(told)}\n\n".encode()
 
 
-def described(event: Caption | Gap) -> dict[str, object]:
-    """A line as JSON data."""
-    if isinstance(event, Gap):
-        return {
-            "type": "gap",
-            "start_ms": event.start * 1000 // RATE,
-            "end_ms": event.end * 1000 // RATE,
-            "reason": event.reason,
-        }
-    first, last = event.words[0].start, event.words[-1].end
-    return {
-        "type": "final",
-        "start_ms": (event.start if first is None else first) * 1000 // RATE,
-        "end_ms": (event.heard if last is None else last) * 1000 // RATE,
-        "text": event.text.strip(),
-        "language": event.language,
-        "words": [{**word_record(word), "text": word.text} for word in event.words],
-    }
+def brief(told: dict[str, Any]) -> dict[str, Any]:
+    """A line as it is shown in a list."""
+    return {name: told[name] for name in ("id", "start_ms", "end_ms", "text")}
+
+
+def encoded(number: int, data: str) -> bytes:
+    """A line's JSON data -> the message that readers are sent."""
+    return f"id: {number}\ndata: {data}\n\n".encode()
+
+
+def data_of(message: bytes) -> str:
+    """The other way round."""
+    return message.partition(b"\ndata: ")[2].decode().rstrip("\n")
 
 
 def read(message: bytes) -> Caption | Gap:
     """A message of a line -> the event it was made of."""
-    _, _, data = message.partition(b"\ndata: ")
-    told: dict[str, Any] = json.loads(data)
+    told: dict[str, Any] = json.loads(data_of(message))
     start, end = told["start_ms"] * RATE // 1000, told["end_ms"] * RATE // 1000
     if told["type"] == "gap":
         return Gap(start, end, told["reason"])

@@ -1,34 +1,69 @@
-"""All broadcasts of a server: those under way, and those that ended not long ago."""
+"""All broadcasts of a server: those under way, those that ended not long ago, and those kept."""
 
 import hmac
 import secrets
 from collections.abc import Callable
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from livecap.events import Caption, Gap
-from livecap.frontends.captions.broadcast import Broadcast
+from livecap.events import Caption
+from livecap.frontends.captions.broadcast import Broadcast, Line
+from livecap.frontends.captions.search import has_all, words_of
 
 LINGER = 600.0  # seconds that a broadcast can still be read after its end, if it isn't kept
 TOKEN = "vk_"  # what readers' tokens begin with
 MOST = 2_000  # broadcasts in memory
+MATCHES = 3  # lines that are shown of each session that is found
+PREVIEW = 80  # characters that are shown of the first line
+
+Heard = Callable[[Broadcast, Line], None]  # shown every line that readers are told
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A session in a list."""
+
+    id: str
+    model: str
+    begun: float  # Unix seconds
+    ended: float | None  # Unix seconds
+    lines: int
+    shared: bool
+    preview: str
+    readers: int = 0
+    matches: tuple[dict[str, Any], ...] = ()  # lines with what was looked for, as readers see them
 
 
 class Keeper(Protocol):
-    """Where captions outlive the process. All of it returns at once."""
+    """Where captions outlive the process. All that isn't awaited returns at once, and what is
+    written is written in that order. What is awaited raises HistoryError.
+    """
 
     def begin(self, broadcast: Broadcast) -> None: ...
-    def keep(self, id: str, number: int, line: Caption | Gap) -> None: ...
+    def keep(self, id: str, line: Line, then: Callable[[], None]) -> None: ...
     def end(self, broadcast: Broadcast) -> None: ...
     def share(self, id: str, token: str | None) -> None: ...
-    def find(self, id: str) -> Broadcast | None: ...
     def forget(self, id: str) -> None: ...
+    async def settled(self) -> None: ...
+    async def find(self, id: str) -> Broadcast | None: ...
+    async def sessions(self, query: str, after: str, limit: int) -> list[Summary]: ...
+
+
+class HistoryError(Exception):
+    """The history can't be read or written now."""
 
 
 class Hub:
     """For the event loop alone. `now`: Unix seconds."""
 
-    def __init__(self, now: Callable[[], float], keeper: Keeper | None = None) -> None:
+    def __init__(
+        self,
+        now: Callable[[], float],
+        keeper: Keeper | None = None,
+        heard: Heard = lambda broadcast, line: None,
+    ) -> None:
         self._now = now
+        self._heard = heard
         self.keeper = keeper
         self._broadcasts: dict[str, Broadcast] = {}
 
@@ -36,9 +71,15 @@ class Hub:
         """A session has begun."""
         self._tidy()
 
-        def keep(number: int, line: Caption | Gap) -> None:
+        def keep(line: Line, release: Callable[[], None]) -> None:
+            def then() -> None:
+                release()
+                self._heard(broadcast, line)
+
             if self.keeper:
-                self.keeper.keep(id, number, line)
+                self.keeper.keep(id, line, then)
+            else:
+                then()
 
         broadcast = Broadcast(id, model=model, begun=self._now(), keep=keep)
         self._broadcasts[id] = broadcast
@@ -51,19 +92,45 @@ class Hub:
         broadcast.end(self._now())
         if self.keeper:
             self.keeper.end(broadcast)
-        elif not broadcast.lines:
+        if broadcast.is_empty:
             self._broadcasts.pop(broadcast.id, None)  # there is nothing to read
 
     def find(self, id: str) -> Broadcast | None:
-        """That of a session, under way or over."""
+        """That of a session that is in memory."""
         self._tidy()
-        found = self._broadcasts.get(id)
-        return found if found or self.keeper is None else self.keeper.find(id)
+        return self._broadcasts.get(id)
 
-    def all(self) -> list[Broadcast]:
-        """Those in memory, the newest first."""
+    async def recall(self, id: str) -> Broadcast | None:
+        """That of any session. Raises HistoryError."""
+        found = self.find(id)
+        return found if found or self.keeper is None else await self.keeper.find(id)
+
+    async def sessions(self, query: str, after: str, limit: int) -> list[Summary]:
+        """Sessions in which all words of a query are said in one line, the newest first; at most
+        `limit`, and only those before the one with the id `after`. Raises HistoryError.
+        """
         self._tidy()
-        return sorted(self._broadcasts.values(), key=lambda one: -one.begun)
+        words = words_of(query)
+        ordered = sorted(self._broadcasts.values(), key=lambda one: (-one.begun, one.id))
+        found = [summary(one, words) for one in ordered]
+        if self.keeper:
+            kept = await self.keeper.sessions(query, after, limit)
+            known = {one.id for one in kept}
+            # Those under way that are not kept any more, since somebody has deleted them.
+            alone = [one for one in found if one.id not in known and one.ended is None]
+            ours = [one for one in alone if not after and (one.matches or not words)]
+            return [*ours, *(self._newest(one) for one in kept)][:limit]
+        ids = [one.id for one in found]
+        found = found[ids.index(after) + 1 :] if after in ids else found
+        return [one for one in found if one.matches or not words][:limit]
+
+    def _newest(self, kept: Summary) -> Summary:
+        live = self._broadcasts.get(kept.id)
+        if live is None:
+            return kept
+        fresh = summary(live, [])
+        fields = (fresh.begun, fresh.ended, fresh.lines, fresh.shared, fresh.preview, fresh.readers)
+        return Summary(kept.id, kept.model, *fields, kept.matches)
 
     def share(self, broadcast: Broadcast) -> str:
         """A token with which anybody may read it; the same one if there is one."""
@@ -81,18 +148,23 @@ class Hub:
         broadcast.dismiss()
 
     def forget(self, id: str) -> bool:
-        """Delete it, wherever it is kept; whether there was one. One under way goes on unkept."""
+        """Delete it, wherever it is; whether it was in memory. One under way goes on unkept."""
         found = self.find(id)
-        if found is None:
-            return False
-        found.token = None
-        found.lines.clear()
-        found.dismiss()
-        if found.ended is not None:
-            self._broadcasts.pop(id, None)
+        if found is not None:
+            found.clear()
+            if found.ended is not None:
+                del self._broadcasts[id]
         if self.keeper:
             self.keeper.forget(id)
-        return True
+        return found is not None
+
+    async def settled(self) -> None:
+        """What was shared, ended and forgotten so far is so after a restart, too.
+
+        Raises HistoryError if it isn't.
+        """
+        if self.keeper:
+            await self.keeper.settled()
 
     def _tidy(self) -> None:
         late = self._now() - LINGER
@@ -100,6 +172,24 @@ class Hub:
         for one in over:
             if one.ended is not None and (one.ended < late or len(self._broadcasts) > MOST):
                 del self._broadcasts[one.id]
+
+
+def summary(broadcast: Broadcast, words: list[str]) -> Summary:
+    """One in memory, with its lines in which all words are."""
+    captions = (event for event in broadcast.events if isinstance(event, Caption))
+    texts = (caption.text.strip() for caption in captions)
+    found = broadcast.matching(lambda text: has_all(text, words), MATCHES) if words else ()
+    return Summary(
+        broadcast.id,
+        broadcast.model,
+        broadcast.begun,
+        broadcast.ended,
+        len(broadcast.lines),
+        broadcast.token is not None,
+        next(texts, "")[:PREVIEW],
+        broadcast.readers,
+        tuple(found),
+    )
 
 
 def may_read(broadcast: Broadcast, token: str | None) -> bool:

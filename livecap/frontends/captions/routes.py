@@ -6,7 +6,8 @@ JSON as livecap's files have them.
 
 import asyncio
 import io
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from starlette.datastructures import URL
@@ -14,11 +15,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
-from livecap.events import Caption
 from livecap.frontends.captions.broadcast import END, Broadcast
-from livecap.frontends.captions.hub import Hub, may_read
+from livecap.frontends.captions.hub import HistoryError, Hub, Summary, may_read, summary
 from livecap.frontends.server.auth import Door
-from livecap.frontends.server.problems import ApiError
+from livecap.frontends.server.problems import ApiError, invalid
 from livecap.sinks import Options, open_writer
 
 FORMATS = {
@@ -27,6 +27,7 @@ FORMATS = {
     "vtt": "text/vtt; charset=utf-8",
     "json": "application/json",
 }
+PAGE, LARGEST = 50, 500  # sessions in a list, if it isn't said how many; and at most
 BEAT = 15.0  # seconds after which a comment tells proxies that the connection is alive
 STREAM = {
     "Cache-Control": "no-store",
@@ -39,10 +40,11 @@ class _Routes:
     hub: Hub
     door: Door
 
-    def _broadcast(self, request: Request) -> Broadcast:
+    async def _broadcast(self, request: Request) -> Broadcast:
         """The one that is asked for, if this reader may have it. Raises ApiError."""
         id = request.path_params["id"]
-        found = self.hub.find(id)
+        with told_of_trouble():
+            found = await self.hub.recall(id)
         token = request.query_params.get("token")
         if found is not None and may_read(found, token):
             return found
@@ -57,11 +59,13 @@ class _Routes:
 
     async def share(self, request: Request) -> Response:
         """POST: a link; DELETE: no more. Only for those who have a key."""
-        found = self._broadcast(request)
+        found = await self._broadcast(request)
         if request.method == "DELETE":
             self.hub.unshare(found)
+            await self._settled()
             return Response(status_code=204)
         token = self.hub.share(found)
+        await self._settled()
         told = {
             "token": token,
             "url": _link(request, f"/view/{found.id}", token),
@@ -71,7 +75,7 @@ class _Routes:
 
     async def events(self, request: Request) -> Response:
         """Server-sent events: the history, then what is said."""
-        found = self._broadcast(request)
+        found = await self._broadcast(request)
         last = request.headers.get("last-event-id", request.query_params.get("after", "0"))
         after = int(last) if last.isascii() and last.isdigit() else 0
         return StreamingResponse(
@@ -80,7 +84,7 @@ class _Routes:
 
     async def document(self, request: Request) -> Response:
         """What has been said so far, as a file."""
-        found, form = self._broadcast(request), request.path_params["form"]
+        found, form = await self._broadcast(request), request.path_params["form"]
         if form not in FORMATS:
             raise ApiError(404, f"Formats are: {', '.join(FORMATS)}.", code="unknown_format")
         body = await asyncio.to_thread(written, found, form)
@@ -93,15 +97,37 @@ class _Routes:
 
     async def one(self, request: Request) -> Response:
         """GET: what there is; DELETE: forget it. Only for those who have a key."""
-        found = self._broadcast(request)
+        found = await self._broadcast(request)
         if request.method == "DELETE":
             self.hub.forget(found.id)
+            await self._settled()
             return Response(status_code=204)
-        return JSONResponse(_summary(found))
+        return JSONResponse(_told(summary(found, [])))
 
     async def all(self, request: Request) -> Response:
-        """What there is. Only for those who have a key."""
-        return JSONResponse({"object": "list", "data": [_summary(one) for one in self.hub.all()]})
+        """What there is, or those in which words are said (`q`). Only for those who have a key."""
+        asked = request.query_params
+        query, limit = asked.get("q", ""), asked.get("limit", str(PAGE))
+        if not (limit.isascii() and limit.isdigit() and 0 < int(limit[:6]) <= LARGEST):
+            raise invalid("limit", f"Use 1 to {LARGEST}.")
+        with told_of_trouble():
+            found = await self.hub.sessions(query, asked.get("after", ""), int(limit) + 1)
+        data = [_told(one) for one in found[: int(limit)]]
+        return JSONResponse(
+            {
+                "object": "list",
+                "data": data,
+                "first_id": data[0]["id"] if data else None,
+                "last_id": data[-1]["id"] if data else None,
+                "has_more": len(found) > int(limit),
+                "kept": self.hub.keeper is not None,
+            }
+        )
+
+    async def _settled(self) -> None:
+        """It is so after a restart, too."""
+        with told_of_trouble():
+            await self.hub.settled()
 
 
 def routes(hub: Hub, door: Door) -> list[BaseRoute]:
@@ -147,19 +173,33 @@ async def _followed(broadcast: Broadcast, after: int) -> AsyncIterator[bytes]:
         broadcast.leave(reader)
 
 
-def _summary(broadcast: Broadcast) -> dict[str, object]:
-    captions = (event for event in broadcast.events if isinstance(event, Caption))
-    texts = (caption.text.strip() for caption in captions)
+@contextmanager
+def told_of_trouble() -> Iterator[None]:
+    """The history's trouble, as clients are told of it. Why is in the log."""
+    try:
+        yield
+    except HistoryError as error:
+        raise ApiError(
+            503,
+            "The history can't be read or written now. It is tried again; so may you.",
+            type="server_error",
+            code="history_unavailable",
+        ) from error
+
+
+def _told(one: Summary) -> dict[str, object]:
+    found = {"matches": list(one.matches)} if one.matches else {}
     return {
-        "id": broadcast.id,
+        "id": one.id,
         "object": "livecap.captions",
-        "model": broadcast.model,
-        "created": int(broadcast.begun),
-        "ended": None if broadcast.ended is None else int(broadcast.ended),
-        "lines": len(broadcast.lines),
-        "readers": broadcast.readers,
-        "shared": broadcast.token is not None,
-        "preview": next(texts, "")[:80],
+        "model": one.model,
+        "created": int(one.begun),
+        "ended": None if one.ended is None else int(one.ended),
+        "lines": one.lines,
+        "readers": one.readers,
+        "shared": one.shared,
+        "preview": one.preview,
+        **found,
     }
 
 

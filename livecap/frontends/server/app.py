@@ -28,6 +28,7 @@ from livecap.frontends.server.pool import Served
 from livecap.frontends.server.problems import ApiError, fault, response
 from livecap.frontends.server.watch import GONE, ID, Watch, request_id
 from livecap.frontends.webrtc import calls
+from livecap.frontends.webrtc.opening import prepare
 from livecap.metrics import Metrics
 
 Realtime = Callable[[WebSocket], Awaitable[None]]  # one live session, on its socket
@@ -51,10 +52,16 @@ def build(
         models = parts.models
         starting = asyncio.create_task(_get(parts))
         starting.add_done_callback(started)
+        preparing = asyncio.create_task(prepare())
         try:
             yield
         finally:
             starting.cancel()
+            await preparing
+            if parts.receivers:
+                await asyncio.to_thread(parts.receivers.close)
+            if parts.history:
+                await asyncio.to_thread(parts.history.close)
             await asyncio.to_thread(models.close)
 
     return Starlette(

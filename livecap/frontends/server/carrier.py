@@ -4,9 +4,10 @@ Whatever carries the session (a WebSocket, a data channel) gives it messages and
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Protocol
 
 from livecap.config import LiveOptions
@@ -86,7 +87,7 @@ class Carrier:
         self._failed: list[tuple[int, LivecapError]] = []
         self._is_noted = False  # a look at the streams is due already
         self._is_away = False  # the session is in a thread: nobody else may touch it
-        self._unheard: list[Int16] = []  # audio that came meanwhile
+        self._late: list[Callable[[], Sequence[Action]]] = []  # what it is to be told then
         self._expiry: Expiry | None = None
         self.caught_up = asyncio.Event()  # something has been heard since it was cleared
 
@@ -105,18 +106,19 @@ class Carrier:
         finally:
             self._is_away = False
         self._do(actions)
-        while self._unheard:
-            self._do(self._session.sound(self._unheard.pop(0)))
+        while self._late:
+            self._do(self._late.pop(0)())
         self._look()
         if self._expiry:
             self.expire(self._expiry)
 
     def sound(self, samples: Int16) -> None:
         """Audio of a media track, [sample]; see `RealtimeSession.sound`."""
-        if self._is_away:
-            self._unheard.append(samples)
-        else:
-            self._do(self._session.sound(samples))
+        self._tell(partial(self._session.sound, samples))
+
+    def pause(self) -> None:
+        """The media track brings nothing; see `RealtimeSession.pause`."""
+        self._tell(self._session.pause)
 
     def expire(self, reason: Expiry) -> None:
         """The session's time is over; see `RealtimeSession.expire`."""
@@ -142,6 +144,12 @@ class Carrier:
         )
 
     # Actions
+
+    def _tell(self, act: Callable[[], Sequence[Action]]) -> None:
+        if self._is_away:
+            self._late.append(act)
+        else:
+            self._do(act())
 
     def _do(self, actions: Sequence[Action]) -> None:
         for action in actions:

@@ -8,6 +8,7 @@ from typing import Literal
 
 from livecap.errors import ConfigError
 from livecap.frontends.webrtc.ice import IceServer, ice_server
+from livecap.sinks.push.options import PushOptions
 
 SIZE = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
@@ -23,8 +24,8 @@ def _check(ok: bool, option: str, value: object, remedy: str) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class ServeConfig:
-    """How the server is reached, by whom, and how much it takes on."""
+class ServeConfig(PushOptions):
+    """How the server is reached, by whom, how much it takes on, and where captions go."""
 
     model: tuple[str, ...] = ("auto",)
     """A name that `livecap models` lists, a hub id or a folder; auto: the best on this machine.
@@ -58,6 +59,13 @@ class ServeConfig:
     """Helps WebRTC through networks that are in the way, as in stun:host:port or
     turn:user:password@host:port; again for more. Without it, nobody else's server is asked."""
 
+    history: str = ""
+    """A file of SQLite in which the captions of live sessions are kept, so that they can be read,
+    searched and shared when the server has been started again. Without it, they are forgotten 10
+    minutes after a session's end."""
+    history_days: int = 90
+    """Days for which they are kept there after that; 0: for ever."""
+
     max_sessions: int = 0
     """Live sessions at once; 0: as many as the machine bears, by what those that run take."""
     max_uploads: int = 32
@@ -80,6 +88,7 @@ class ServeConfig:
     """info: a line for each request. Audio, text and keys are never logged."""
 
     def __post_init__(self) -> None:
+        PushOptions.__post_init__(self)  # super() knows no class with slots
         _check(bool(self.model), "--model", "empty", "Name one, or leave it out.")
         _check(0 <= self.port < 65_536, "--port", self.port, "Use 0 to 65535.")
         for name, value, most in (
@@ -89,6 +98,7 @@ class ServeConfig:
             ("--idle-timeout", self.idle_timeout, 1_000_000),
             ("--min-commit-ms", self.min_commit_ms, 60_000),
             ("--grace", self.grace, 3600),
+            ("--history-days", self.history_days, 36_500),
         ):
             _check(0 <= value <= most, name, value, f"Use 0 to {most}.")
         _check(0 < self.max_uploads <= 10_000, "--max-uploads", self.max_uploads, "Use 1 to 10000.")

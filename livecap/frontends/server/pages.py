@@ -59,6 +59,8 @@ class _Pages:
         """GET /health: the process answers, whatever the model does."""
         models = self.parts.models
         told = {"status": "ok", "ready": self._hindrance() is None, "model": models.default}
+        if self.parts.history:  # why is in the log
+            told["history"] = "failing" if self.parts.history.trouble else "ok"
         return JSONResponse(told)
 
     async def ready(self, request: Request) -> Response:

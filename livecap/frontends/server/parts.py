@@ -1,13 +1,20 @@
 """What the routes of the server share. Made once, at the start."""
 
+import logging
+import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
 from livecap.config import LiveOptions
 from livecap.frontends.captions import Hub
+from livecap.frontends.captions.archive import Archive
+from livecap.frontends.captions.history import History
+from livecap.frontends.captions.stage import Stage
+from livecap.frontends.pushing import Receivers, receivers
 from livecap.frontends.server.admission import Admission, Room
 from livecap.frontends.server.auth import Door
 from livecap.frontends.server.drain import Drain
@@ -16,6 +23,8 @@ from livecap.frontends.server.pool import Models
 from livecap.frontends.server.secrets import Secrets, signing_key
 from livecap.frontends.webrtc.registry import Calls
 from livecap.metrics import Metrics
+
+LOG = logging.getLogger("livecap.push")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,6 +39,8 @@ class Parts:
     secrets: Secrets
     door: Door
     metrics: Metrics
+    history: History | None  # closed by whoever runs the application, as is the next
+    receivers: Receivers | None  # of final captions
     hub: Hub
     calls: Calls
 
@@ -42,7 +53,10 @@ def assemble(
     keys: Sequence[str] = (),
     hosts: Sequence[str] = (),
 ) -> Parts:
-    """Options and models -> the parts. `keys` open the server; `hosts` are this machine's names."""
+    """Options and models -> the parts. `keys` open the server; `hosts` are this machine's names.
+
+    Raises ConfigError if the history can't be used.
+    """
     drain = Drain()
 
     def room(name: str) -> Room | None:
@@ -56,6 +70,27 @@ def assemble(
     door = Door(keys, secrets, origins=config.cors_origin, hosts=hosts, query_key=config.query_key)
     metrics = Metrics(CollectorRegistry())
     metrics.queue_depth.set_function(lambda: admission.uploads)
+    history = _history(config, metrics)
+    to = receivers(config, os.environ, say=LOG.warning, count=metrics.pushed)
+    hub = Hub(time.time, history, *((Stage(to, time.time),) if to else ()))
     return Parts(
-        config, live, models, drain, admission, secrets, door, metrics, Hub(time.time), Calls()
+        config,
+        live,
+        models,
+        drain,
+        admission,
+        secrets,
+        door,
+        metrics,
+        history,
+        to,
+        hub,
+        Calls(),
     )
+
+
+def _history(config: ServeConfig, metrics: Metrics) -> History | None:
+    if not config.history:
+        return None
+    archive = Archive(Path(config.history).expanduser())
+    return History(archive, metrics, days=config.history_days)
