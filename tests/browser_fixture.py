@@ -133,7 +133,8 @@ def speaking(server: Running, id: str) -> Iterator[tuple[Broadcast, str, Any]]:
         until(lambda: bool(done))
         return done[0]
 
-    broadcast = on_loop(lambda: server.parts.hub.open(id, model="tones"))
+    speaker = on_loop(lambda: server.parts.hub.open(id, model="tones"))
+    broadcast = speaker.broadcast
     token = on_loop(lambda: server.parts.hub.share(broadcast))
     count = 0
 
@@ -150,7 +151,7 @@ def speaking(server: Running, id: str) -> Iterator[tuple[Broadcast, str, Any]]:
     try:
         yield broadcast, f"?token={token}", say
     finally:
-        on_loop(lambda: server.parts.hub.close(broadcast))
+        on_loop(lambda: server.parts.hub.close(speaker))
 
 
 @contextmanager

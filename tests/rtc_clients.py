@@ -80,12 +80,18 @@ class Caller:
     def open_channel(self) -> None:
         """`oai-events`."""
         self.channel = self.peer.createDataChannel("oai-events")
+        self.channel.on("open", self._begin)
         self.channel.on("message", self._take)
         self.channel.on("close", self.closed.set)
 
     def _changed(self) -> None:
         self.changed.set()
-        if self.peer.connectionState == "connected" and self.voice:
+        if self.peer.connectionState == "connected" and not self.channel:
+            self._begin()
+
+    def _begin(self) -> None:
+        """Speak. When a channel is open, the other side is ready, and misses no packet."""
+        if self.voice:
             self.voice.started.set()
 
     def _take(self, message: str) -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from livecap.events import RATE, Caption, Event, Gap, Silence, Word
-from livecap.frontends.captions import Broadcast, Hub, Reader
+from livecap.frontends.captions import Broadcast, Hub, Part, Reader
 from livecap.frontends.captions import broadcast as broadcasts
 from livecap.frontends.captions.hub import LINGER, may_read
 from livecap.frontends.captions.routes import FORMATS, written
@@ -209,14 +209,14 @@ def test_the_hub_keeps_what_ended_for_a_while() -> None:
     hub.close(empty)
     hub.close(full)
     assert hub.find("a") is None
-    assert hub.find("b") is full
+    assert hub.find("b") is full.broadcast
     now[0] = LINGER + 1
     assert hub.find("b") is None
 
 
 def test_links_are_given_and_taken_back() -> None:
     hub = Hub(lambda: 0.0)
-    broadcast = hub.open("a", model="m")
+    broadcast = hub.open("a", model="m").broadcast
     assert not may_read(broadcast, None)
     assert not may_read(broadcast, "")
     token = hub.share(broadcast)
@@ -232,12 +232,12 @@ def test_links_are_given_and_taken_back() -> None:
 
 def test_what_is_forgotten_is_gone() -> None:
     hub = Hub(lambda: 0.0)
-    broadcast = hub.open("a", model="m")
-    broadcast.take(1, [caption(word(" Hi", 0.0), final=True)])
+    speaker = hub.open("a", model="m")
+    speaker.take(1, [caption(word(" Hi", 0.0), final=True)])
     assert hub.forget("a")
-    assert hub.find("a") is broadcast  # still under way
-    assert not broadcast.lines
-    hub.close(broadcast)
+    assert hub.find("a") is speaker.broadcast  # still under way
+    assert not speaker.broadcast.lines
+    hub.close(speaker)
     assert hub.find("a") is None
     assert not hub.forget("a")
 
@@ -254,3 +254,67 @@ def test_a_reader_is_woken() -> None:
         return told(reader)
 
     assert [one["text"] for one in asyncio.run(read())] == ["Hi"]
+
+
+def test_a_talk_goes_on_over_another_connection() -> None:
+    """For its readers there is one: what is heard again is not told again, on one clock."""
+    hub = Hub(lambda: 100.0)
+    first = hub.open("a", model="m", part=Part())
+    token, reader = hub.share(first.broadcast), first.broadcast.follow()
+    first.take(1, [caption(word(" Good", 1.0), word(" morning.", 2.0), final=True)])
+    first.take(1, [caption(word(" How", 4.0), final=False)])
+    again = hub.open("b", model="m", part=Part("a", 2 * RATE))
+    assert again.broadcast is first.broadcast
+    assert again.broadcast.token == token
+    first.take(1, [caption(word(" Nobody", 9.0), final=True)])  # it is not noticed to be dead
+    hub.close(first)
+    heard = [word(" morning.", 0.0), word(" How", 2.0), word(" are", 3.0), word(" you?", 4.0)]
+    again.take(1, [caption(*heard, final=True), Gap(6 * RATE, 7 * RATE, "the network")])
+    lines = again.broadcast.events
+    assert [one.text for one in lines if isinstance(one, Caption)] == [
+        " Good morning.",
+        " How are you?",
+    ]
+    assert [one.start for one in lines if isinstance(one, Caption)] == [RATE, 4 * RATE]
+    assert lines[2] == Gap(8 * RATE, 9 * RATE, "the network")
+    assert not reader.is_over
+    hub.close(again)
+    assert reader.is_over
+
+
+def test_readers_wait_for_a_speaker_whose_connection_broke(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def work() -> None:
+        hub = Hub(lambda: 0.0)
+        monkeypatch.setattr("livecap.frontends.captions.hub.AWAY", 0.05)
+        alone, one = hub.open("a", model="m"), hub.open("b", model="m", part=Part())
+        for speaker in (alone, one):
+            speaker.take(1, [caption(word(" Hi", 0.0), final=True)])
+            hub.close(speaker, is_lost=True)
+        assert alone.broadcast.ended is not None
+        assert one.broadcast.ended is None
+        back = hub.open("c", model="m", part=Part("b", RATE))
+        await asyncio.sleep(0.1)
+        assert back.broadcast.ended is None, "it has come back in time"
+        hub.close(back, is_lost=True)
+        while back.broadcast.ended is None:
+            await asyncio.sleep(0.01)
+
+    asyncio.run(work())
+
+
+@pytest.mark.parametrize(
+    ("query", "part"),
+    [
+        ({}, None),
+        ({"captions": ""}, Part()),
+        ({"captions": "a", "captions_at": "1500"}, Part("a", 24_000)),
+        *(
+            ({"captions": "a", "captions_at": at}, Part("a"))
+            for at in ("", "-1", "x", "9" * 30, "²")
+        ),
+    ],
+)
+def test_what_a_connection_says_of_its_talk(query: dict[str, str], part: Part | None) -> None:
+    assert Part.of_query(query) == part

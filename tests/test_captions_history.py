@@ -23,7 +23,7 @@ from prometheus_client import CollectorRegistry
 
 from livecap.errors import ConfigError
 from livecap.events import RATE, Caption, Gap, Word
-from livecap.frontends.captions import Hub, history
+from livecap.frontends.captions import Hub, Speaker, history
 from livecap.frontends.captions.archive import Archive
 from livecap.frontends.captions.broadcast import Broadcast
 from livecap.frontends.captions.history import DAY, History
@@ -49,15 +49,19 @@ class Kept:
         self.archive = Archive(path, indexed=indexed)
         self.history = History(self.archive, self.metrics, days=days)
         self.hub = Hub(lambda: self.now, self.history)
+        self.speakers: dict[str, Speaker] = {}
 
     def said(self, id: str, *texts: str, ends: bool = True) -> Broadcast:
         self.now += 10
-        broadcast = self.hub.open(id, model="tiny.en")
+        speaker = self.speakers[id] = self.hub.open(id, model="tiny.en")
         for n, text in enumerate(texts):
-            broadcast.take(1, [caption(text, n)])
+            speaker.take(1, [caption(text, n)])
         if ends:
-            self.hub.close(broadcast)
-        return broadcast
+            self.hub.close(speaker)
+        return speaker.broadcast
+
+    def close(self, broadcast: Broadcast) -> None:
+        self.hub.close(self.speakers[broadcast.id])
 
 
 def run(
@@ -93,7 +97,7 @@ def test_it_comes_back_as_it_was(path: Path) -> None:
         broadcast.take(1, [Gap(5 * RATE, 6 * RATE, "the network")])
         broadcast.take(1, [caption("The end.", 7)])
         token = kept.hub.share(broadcast)
-        kept.hub.close(broadcast)
+        kept.close(broadcast)
         await kept.hub.settled()
         documents.update({form: written(broadcast, form) for form in FORMATS})
 
@@ -168,7 +172,7 @@ def test_the_link_that_has_ended_stays_so(path: Path) -> None:
         for id in ("kept", "taken"):
             broadcast = kept.said(id, "Hello.", ends=False)
             kept.hub.share(broadcast)
-            kept.hub.close(broadcast)
+            kept.close(broadcast)
             if id == "taken":
                 kept.hub.unshare(broadcast)
         await kept.hub.settled()
@@ -204,7 +208,7 @@ def test_what_is_deleted_is_in_no_file(path: Path, indexed: bool) -> None:
             kept.said(f"sess_{n}", *(f"Ordinary line {n} {m}." for m in range(30)))
         broadcast = kept.said("secret", *["The xylophone zebra is confidential."] * 200, ends=False)
         token = kept.hub.share(broadcast)
-        kept.hub.close(broadcast)
+        kept.close(broadcast)
         await kept.hub.settled()
         for text in (b"xylophone", b"onfidential", token.encode()):
             assert text in everywhere(path), text
@@ -230,7 +234,7 @@ def test_who_is_under_way_goes_on_unkept_when_deleted(path: Path) -> None:
         assert b"goes on" not in everywhere(path)
         (listed,) = await kept.hub.sessions("", "", 9)
         assert (listed.id, listed.lines) == ("sess_1", 1)
-        kept.hub.close(broadcast)
+        kept.close(broadcast)
 
     async def after(kept: Kept) -> None:
         assert await kept.hub.recall("sess_1") is None
@@ -474,7 +478,7 @@ def test_what_does_not_fit_any_more_is_counted(
         while len(broadcast.lines) < 21:
             await asyncio.sleep(0.01)
         assert value(kept.metrics, "livecap_history_lost_total") >= 10
-        kept.hub.close(broadcast)
+        kept.close(broadcast)
 
     run(path, work)
     assert "not all captions are in the history" in caplog.text
@@ -494,7 +498,7 @@ from test_captions_history import Kept, caption
 
 async def main():
     kept = Kept(Path(sys.argv[1]))
-    broadcast = kept.hub.open("sess_1", model="m")
+    broadcast = kept.hub.open("sess_1", model="m").broadcast
     reader = broadcast.follow()
     for n in range(100_000):
         broadcast.take(1, [caption(f"Line {n}.", n)])

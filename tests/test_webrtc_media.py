@@ -10,14 +10,15 @@ import pytest
 import tones
 from aiortc import RTCConfiguration, RTCPeerConnection
 from aiortc.jitterbuffer import JitterBuffer
-from aiortc.rtp import is_rtcp
 from av import AudioFrame
 from command import jfk
-from rtc_clients import FRAME, RATE, Caller, calling
+from rtc_clients import FRAME, RATE, calling
+from rtc_network import Fate, between, shaken, unharmed
 from server_clients import run
 from server_fixture import MANY, Running, embedded, serving
 
-from livecap.frontends.webrtc.peer import BUFFER, HIGH, RtcPeer, mono
+from livecap.frontends.webrtc.order import BUFFER
+from livecap.frontends.webrtc.peer import HIGH, RtcPeer, mono
 
 COUNT = 30  # words
 BEFORE, EACH = 400, tones.LENGTH + tones.PAUSE  # ms until the first, and from one to the next
@@ -25,7 +26,10 @@ NEAR = 100  # ms: a frame of the voice activity detector, a piece of the reader,
 PATTERN = EACH // 20  # packets of a word and its pause
 LOST = (15, 16)  # of each pattern, the first of which begins with the recording: pauses
 
-Send = Callable[[bytes], Any]
+
+def pauses(number: int) -> int | None:
+    """What is between words is lost."""
+    return None if number % PATTERN in LOST else number
 
 
 @pytest.fixture(scope="module")
@@ -35,47 +39,15 @@ def server() -> Iterator[Running]:
         yield running
 
 
-class Network:
-    """Loses and swaps packets of media by their number, always the same ones."""
-
-    def __init__(self, send: Send, lost: tuple[int, ...], swapped: int) -> None:
-        self._send = send
-        self._lost = lost
-        self._swapped = swapped
-        self._count = 0
-        self._kept: bytes | None = None
-
-    async def send(self, data: bytes) -> None:
-        """In the place of the transport's."""
-        if is_rtcp(data):
-            await self._send(data)
-            return
-        number = self._count
-        self._count += 1
-        if number % PATTERN in self._lost:
-            return
-        if self._swapped and number % self._swapped == 0 and self._kept is None:
-            self._kept = data
-            return
-        await self._send(data)
-        if self._kept is not None:
-            kept, self._kept = self._kept, None
-            await self._send(kept)
-
-
-@pytest.mark.parametrize(("lost", "swapped"), [((), 0), (LOST, 0), ((), 7)])
-def test_losses_and_jitter_move_no_word(
-    server: Running, lost: tuple[int, ...], swapped: int
-) -> None:
+@pytest.mark.parametrize("fate", [unharmed, pauses, shaken(7, 4)], ids=["well", "loss", "jitter"])
+def test_losses_and_jitter_move_no_word(server: Running, fate: Fate) -> None:
     words = tones.some(11, COUNT)
     samples = tones.say(words, before=BEFORE, after=1500, rate=RATE)
 
     async def work() -> None:
-        def cut(caller: Caller) -> None:
-            transport: Any = caller.peer.getTransceivers()[0].sender.transport
-            transport._send_rtp = Network(transport._send_rtp, lost, swapped).send
-
-        async with calling(server, samples, pace=6, prepare=cut) as caller:
+        async with calling(
+            server, samples, pace=6, prepare=lambda caller: between(caller, fate)
+        ) as caller:
             await caller.until("session.created")
             session = {"type": "transcription", "include": ["livecap.words"]}
             caller.send("session.update", session=session)

@@ -13,8 +13,8 @@ const transcript = new Transcript();
 const ways = comfort(transcript);
 const query = new URLSearchParams(location.search);
 let session = null;
-let id = null; // of the session by which the server knows what is said
-let isWhole = true; // that session has all lines that are on the page
+let talk = null; // by which the server knows what is said, see `Session`
+let isWhole = true; // it has all lines that are on the page
 let wakeLock = null;
 let clock = 0; // ms recorded by all sessions of this page
 
@@ -33,6 +33,7 @@ function auth() {
 
 // What is said stays through a reload.
 const STORE = "livecap.lines";
+const TALK = "livecap.talk";
 for (const line of JSON.parse(sessionStorage.getItem(STORE) ?? "[]")) transcript.add(line);
 
 const on = {
@@ -48,10 +49,13 @@ const on = {
   level: (level) => {
     at("level").value = level;
   },
-  id: (found) => {
-    isWhole = !transcript.lines.length;
-    id = found;
+  talk: (found) => {
+    const isNew = found.id !== talk?.id;
+    talk = found;
+    sessionStorage.setItem(TALK, JSON.stringify(talk));
     at("share").disabled = false;
+    if (!isNew) return;
+    isWhole = !transcript.lines.length;
     if (at("links").childElementCount) renew();
   },
   ended: () => {
@@ -81,7 +85,7 @@ async function begin(open) {
     });
   }
   await list();
-  session = new Session(stream, options(), on, { first: clock });
+  session = new Session(stream, options(), on, { first: clock, talk });
   try {
     await session.start();
     wakeLock = await navigator.wakeLock?.request("screen").catch(() => null);
@@ -104,10 +108,12 @@ function options() {
 /** Caption what was under way when the page was left. */
 async function recover() {
   const rest = takeRest();
+  talk = JSON.parse(sessionStorage.getItem(TALK));
+  at("share").disabled = !talk;
   clock = transcript.lines.at(-1)?.end_ms ?? 0;
   if (!rest) return;
   at("start").disabled = true;
-  session = new Session(null, options(), on, rest);
+  session = new Session(null, options(), on, { ...rest, talk });
   try {
     await session.start();
     await session.stop();
@@ -137,7 +143,7 @@ async function list() {
 }
 
 async function share() {
-  const answer = await fetch(`/v1/captions/${id}/share`, { method: "POST", headers: auth() });
+  const answer = await fetch(`/v1/captions/${talk.id}/share`, { method: "POST", headers: auth() });
   if (!answer.ok) {
     problem("No link could be made. Is the key right?");
     return;
@@ -152,15 +158,15 @@ async function share() {
   }));
 }
 
-/** After a break the server has another session, and readers need another link. */
+/** The server has forgotten what was said before: readers need another link. */
 async function renew() {
   await share();
-  problem("The connection had broken: the links for readers are new ones, pass them on again.");
+  problem("The server does not know the old links any more: pass the new ones on.");
 }
 
 async function download() {
   const form = at("form").value;
-  const asks = id && isWhole && fetch(`/v1/captions/${id}.${form}`, { headers: auth() });
+  const asks = talk && isWhole && fetch(`/v1/captions/${talk.id}.${form}`, { headers: auth() });
   const answer = await asks;
   const blob = answer?.ok ? await answer.blob() : written(transcript.lines, form);
   save(blob, `captions.${form}`);

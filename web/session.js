@@ -20,10 +20,10 @@ const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 export class Session {
   /**
    * `stream`: null if there is nothing but `pieces`, sound that has been recorded before. `first`:
-   * ms at which the page's clock stands. `on`: line, tail, gap, status, lag, level, problem, id,
-   * ended.
+   * ms at which the page's clock stands. `talk`: what these are the next words of. `on`: line,
+   * tail, gap, status, lag, level, problem, talk, ended.
    */
-  constructor(stream, options, on, { first = 0, pieces = [] } = {}) {
+  constructor(stream, options, on, { first = 0, pieces = [], talk = null } = {}) {
     this.stream = stream;
     this.options = options; // {key, language, model}
     this.on = on;
@@ -32,6 +32,7 @@ export class Session {
     this.now = pieces.reduce((ms, pcm) => ms + pcm.length / MS, first); // ms recorded
     this.base = first; // ms recorded when the connection's clock began
     this.settled = first; // ms up to which all is captioned for good
+    this.talk = talk; // {id, origin}: what the server calls it, and where on the page's clock it began
     this.wire = null;
     this.tries = 0; // to connect, since it last came about
     this.isOver = false;
@@ -93,6 +94,8 @@ export class Session {
     const query = new URLSearchParams({ intent: "transcription" });
     if (this.options.model) query.set("model", this.options.model);
     if (this.options.language) query.set("language", this.options.language);
+    query.set("captions", this.talk?.id ?? ""); // one talk, for its readers, over all connections
+    if (this.talk) query.set("captions_at", Math.max(Math.round(this.base - this.talk.origin), 0));
     return `?${query}`;
   }
 
@@ -102,26 +105,28 @@ export class Session {
       event: (message) => this.event(message),
       closed: (reason) => this.lost(reason),
     };
-    const how = { key: this.options.key, query: this.query, on };
+    const how = () => ({ key: this.options.key, query: this.query, on });
+    this.base = this.now;
     if (isFirst && window.RTCPeerConnection && !this.options.socketOnly) {
       try {
         this.on.status("Connecting by WebRTC …");
-        this.wire = await call(this.stream, how);
+        this.wire = await call(this.stream, how());
         this.base = this.now;
       } catch (error) {
         this.on.status(`WebRTC: ${error.message}; going on by WebSocket …`);
       }
     }
     if (!this.wire) {
-      const wire = await socket(how);
-      this.resend(wire);
+      this.rewind();
+      this.wire = await socket(how());
+      this.queued = [...this.pieces];
     }
     this.configure();
     this.on.status(`Listening by ${this.wire.kind}`);
   }
 
-  /** All that is not captioned for good goes out again, and then what is recorded. */
-  resend(wire) {
+  /** All that is not captioned for good is to go out again, and then what is recorded. */
+  rewind() {
     while (this.pieces.length && this.first + this.pieces[0].length / MS <= this.settled) {
       this.forget();
     }
@@ -129,8 +134,6 @@ export class Session {
       this.on.gap(this.settled, this.first, "the connection was away for too long");
     }
     this.base = this.first;
-    this.wire = wire;
-    this.queued = [...this.pieces];
   }
 
   configure() {
@@ -152,7 +155,7 @@ export class Session {
     switch (message.type) {
       case "session.created":
         this.tries = 0;
-        this.on.id(message.session.id);
+        this.begins(message.session.livecap?.captions ?? message.session.id);
         break;
       case "input_audio_buffer.speech_started":
         this.begun.set(message.item_id, message.audio_start_ms);
@@ -183,6 +186,12 @@ export class Session {
         this.on.problem(message.error.message);
         break;
     }
+  }
+
+  /** The server knows what is said by that id: of the first connection, or of one it has forgotten. */
+  begins(id) {
+    if (this.talk?.id !== id) this.talk = { id, origin: this.base };
+    this.on.talk(this.talk);
   }
 
   /** Recording goes on, and so does trying; from now on by WebSocket, where nothing gets lost. */

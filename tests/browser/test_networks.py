@@ -75,6 +75,9 @@ def test_a_network_that_is_cut_in_mid_speech(way: str, tmp_path: Path) -> None:
             page.click("#start")
             holds(page, "my fellow america")
             assert way in page.inner_text("#status")
+            page.click("#share")
+            wait(page, "document.querySelectorAll('#links a').length === 2")
+            link_before = page.get_attribute("#links a", "href")
             final = lines(page)
             cut(server)
             if way == "WebRTC":
@@ -85,8 +88,24 @@ def test_a_network_that_is_cut_in_mid_speech(way: str, tmp_path: Path) -> None:
             assert page.inner_text("#status").startswith("Listening by WebSocket")
             assert lines(page)[: len(final)] == final
             assert wer(SPEECH, heard(page)) <= FEW, heard(page)
+            page.click("#start")
+            status(page, "Stopped.")
+            assert page.get_attribute("#links a", "href") == link_before
+            assert link_before
+            assert plain(read(page, link_before)) == heard(page), "readers have the same"
 
     alone(work)
+
+
+def read(page: Page, viewer: str) -> str:
+    """What readers of a link are told, as text."""
+    return str(
+        page.evaluate(
+            "async (to) => (await (await fetch(to.replace('/view/', '/v1/captions/')"
+            ".replace('?', '.txt?'))).text())",
+            viewer,
+        )
+    )
 
 
 def test_a_network_that_is_gone_for_a_moment(tmp_path: Path) -> None:

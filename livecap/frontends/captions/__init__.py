@@ -6,5 +6,6 @@ A session's events go in (`broadcast.py`); lines come out as server-sent events,
 
 from livecap.frontends.captions.broadcast import Broadcast, Reader
 from livecap.frontends.captions.hub import Hub
+from livecap.frontends.captions.speaker import Part, Speaker
 
-__all__ = ["Broadcast", "Hub", "Reader"]
+__all__ = ["Broadcast", "Hub", "Part", "Reader", "Speaker"]

@@ -91,9 +91,9 @@ class Archive:
             yield
 
     def begin(self, id: str, model: str, begun: float) -> None:
-        """A session."""
-        insert = "INSERT OR IGNORE INTO session(id, model, begun) VALUES(?, ?, ?)"
-        self._db.execute(insert, (id, model, begun))
+        """A session; one that was over goes on."""
+        insert = "INSERT INTO session(id, model, begun) VALUES(?, ?, ?)"
+        self._db.execute(f"{insert} ON CONFLICT(id) DO UPDATE SET ended = NULL", (id, model, begun))
 
     def add(self, id: str, number: int, text: str, data: str) -> None:
         """A line of a session, unless that was deleted; or the line is there."""

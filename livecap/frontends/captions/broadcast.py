@@ -71,12 +71,18 @@ class Broadcast:
         self._count = 0  # lines so far
         self._unkept: deque[Line] = deque()  # those that nobody has been told yet
         self._open: dict[int, Spoken] = {}  # by hearing; one may still end while another begins
+        self._told = 0  # samples up to which lines tell what was said
         self._readers: set[Reader] = set()
 
     @property
     def readers(self) -> int:
         """How many read along."""
         return len(self._readers)
+
+    @property
+    def count(self) -> int:
+        """The last line's number."""
+        return self._count
 
     @property
     def is_empty(self) -> bool:
@@ -98,6 +104,21 @@ class Broadcast:
         """Lines of a session that is over, from where they were kept; the last one's number."""
         self.lines.extend(messages)
         self._count = count
+        if self.lines:
+            self._told = _end_of(read(self.lines[-1]))
+
+    def go_on(self) -> None:
+        """Another connection speaks on. What the one before was about to say is heard again, and so
+        not told.
+        """
+        self.ended = None
+        self._open.clear()
+        self._tell_tail()
+
+    @property
+    def told(self) -> int:
+        """Samples up to which lines tell what was said."""
+        return self._told
 
     def clear(self) -> None:
         """Forget what was said so far; readers are let go."""
@@ -174,6 +195,7 @@ class Broadcast:
 
     def _add(self, event: Caption | Gap) -> None:
         self._count += 1
+        self._told = max(self._told, _end_of(event))
         told = {"id": self._count, **described(event)}
         message = encoded(self._count, strict_json(told))
         line = Line(self._count, event, message)
@@ -205,6 +227,13 @@ class Broadcast:
         said = "".join(word.text for line in lines for word in line.said).lstrip()
         told = {"type": "tail", "text": said, "tail": "".join(line.tail for line in lines)}
         return f"data: {strict_json(told)}\n\n".encode()
+
+
+def _end_of(event: Caption | Gap) -> int:
+    """The sample up to which a line tells what was said."""
+    if isinstance(event, Gap):
+        return event.end
+    return event.words[-1].end or event.heard if event.words else event.heard
 
 
 def brief(told: dict[str, Any]) -> dict[str, Any]:

@@ -1,15 +1,19 @@
 """All broadcasts of a server: those under way, those that ended not long ago, and those kept."""
 
+import asyncio
 import hmac
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from livecap.events import Caption
+from livecap.events import RATE, Caption
 from livecap.frontends.captions.broadcast import Broadcast, Line
 from livecap.frontends.captions.search import has_all, words_of
+from livecap.frontends.captions.speaker import Part, Speaker
 
+AWAY = 120.0  # seconds that readers wait for a speaker whose connection has broken
 LINGER = 600.0  # seconds that a broadcast can still be read after its end, if it isn't kept
 TOKEN = "vk_"  # what readers' tokens begin with
 MOST = 2_000  # broadcasts in memory
@@ -66,11 +70,38 @@ class Hub:
         self._heard = heard
         self.keeper = keeper
         self._broadcasts: dict[str, Broadcast] = {}
+        self._speakers: dict[str, Speaker] = {}  # the newest of each
 
-    def open(self, id: str, *, model: str) -> Broadcast:
-        """A session has begun."""
+    def open(self, id: str, *, model: str, part: Part | None = None) -> Speaker:
+        """A session has begun: a talk of its own, or part of one; see `revive`."""
         self._tidy()
+        known = self._broadcasts.get(part.of) if part else None
+        if part is None or known is None:
+            speaker = Speaker(self._new(id, model, self._now()))
+        else:
+            self._speakers[known.id].is_current = False
+            if known.ended is not None and self.keeper:
+                self.keeper.begin(known)
+            known.go_on()
+            shift = int((self._now() - known.begun) * RATE) if part.at is None else part.at
+            speaker = Speaker(known, shift=shift, told=known.told)
+        speaker.may_return = part is not None
+        self._speakers[speaker.broadcast.id] = speaker
+        return speaker
 
+    async def revive(self, part: Part | None) -> None:
+        """Have a talk in memory that was kept, if another connection goes on with it."""
+        if part is None or not part.of or self.keeper is None or self.find(part.of):
+            return
+        with suppress(HistoryError):  # then it is a new one
+            kept = await self.keeper.find(part.of)
+            if kept and part.of not in self._broadcasts:
+                again = self._new(kept.id, kept.model, kept.begun)
+                again.restore(kept.lines, kept.count)
+                again.token, again.ended = kept.token, kept.ended or self._now()
+                self._speakers[kept.id] = Speaker(again)
+
+    def _new(self, id: str, model: str, begun: float) -> Broadcast:
         def keep(line: Line, release: Callable[[], None]) -> None:
             def then() -> None:
                 release()
@@ -81,19 +112,30 @@ class Hub:
             else:
                 then()
 
-        broadcast = Broadcast(id, model=model, begun=self._now(), keep=keep)
+        broadcast = Broadcast(id, model=model, begun=begun, keep=keep)
         self._broadcasts[id] = broadcast
         if self.keeper:
             self.keeper.begin(broadcast)
         return broadcast
 
-    def close(self, broadcast: Broadcast) -> None:
-        """A session is over, and all that it said has been taken."""
+    def close(self, speaker: Speaker, *, is_lost: bool = False) -> None:
+        """A session is over, and all that it said has been taken. `is_lost`: its connection broke;
+        if another is to come, it is waited for.
+        """
+        if not speaker.is_current:
+            return
+        if is_lost and speaker.may_return:
+            asyncio.get_running_loop().call_later(AWAY, self.close, speaker)
+            return
+        speaker.is_current = False
+        broadcast = self._broadcasts.get(speaker.broadcast.id)
+        if broadcast is None or self._speakers[broadcast.id] is not speaker:
+            return
         broadcast.end(self._now())
         if self.keeper:
             self.keeper.end(broadcast)
         if broadcast.is_empty:
-            self._broadcasts.pop(broadcast.id, None)  # there is nothing to read
+            self._drop(broadcast.id)  # there is nothing to read
 
     def find(self, id: str) -> Broadcast | None:
         """That of a session that is in memory."""
@@ -153,7 +195,7 @@ class Hub:
         if found is not None:
             found.clear()
             if found.ended is not None:
-                del self._broadcasts[id]
+                self._drop(id)
         if self.keeper:
             self.keeper.forget(id)
         return found is not None
@@ -171,7 +213,10 @@ class Hub:
         over = [one for one in self._broadcasts.values() if one.ended is not None]
         for one in over:
             if one.ended is not None and (one.ended < late or len(self._broadcasts) > MOST):
-                del self._broadcasts[one.id]
+                self._drop(one.id)
+
+    def _drop(self, id: str) -> None:
+        del self._broadcasts[id], self._speakers[id]
 
 
 def summary(broadcast: Broadcast, words: list[str]) -> Summary:

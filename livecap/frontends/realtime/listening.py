@@ -99,11 +99,15 @@ class Listener:
         self._ledger.mark = self._clock
         self._process()
 
-    def finish(self) -> None:
-        """No more audio comes: commit what there is, or let the last turn end."""
+    def pause(self) -> None:
+        """No audio comes for now: a turn that goes on is over. The clock stands still meanwhile."""
         if self._ear and self._ear.follows:
             self._end(self._ear)
-        elif self._ear:
+
+    def finish(self) -> None:
+        """No more audio comes: commit what there is, or let the last turn end."""
+        self.pause()
+        if self._ear:
             self._empty()
 
     def apply(self, settings: Settings) -> None:
@@ -200,7 +204,7 @@ class Listener:
     def _end(self, ear: Ear) -> None:
         """No more audio for it."""
         self._flush(ear)
-        ear.is_finished = True
+        ear.is_finished, ear.stop = True, self._clock
         self._ear = None
         if not ear.is_over:
             self._outbox.do(Finish(ear.number))
@@ -260,11 +264,12 @@ class Listener:
 
     def _close(self, ear: Ear) -> None:
         del self._ears[ear.number]
+        stop = self._clock if ear.stop is None else ear.stop
         if ear.error is None:
-            ear.close(self._clock)
+            ear.close(stop)
             return
         is_silent = not ear.items
-        ear.fail(self._clock)
+        ear.fail(stop)
         ear.failed_at = self._clock
         if (
             is_silent and not ear.is_discarded and not self.is_broken

@@ -84,6 +84,7 @@ class RealtimeSession:
         self._is_fresh = True  # no configuration and no audio has come
         self._ending: Ending | None = None
         self.is_closed = False
+        self.captions_id: str | None = None  # by which readers find what is said; None: the id
         self._handlers: dict[str, Callable[[Message], None]] = {
             "session.update": self._update,
             "transcription_session.update": self._update,
@@ -119,12 +120,18 @@ class RealtimeSession:
         elif begun.first == "session.created":
             # vLLM's clients read `id` and `created`, and are not known to be such yet.
             own = {"id": new_id("sess", "-"), "created": self._begun}
-            self._outbox.send({"type": begun.first, "session": self._configuration.view(), **own})
+            self._outbox.send({"type": begun.first, "session": self._first_view(), **own})
         else:
-            self._outbox.send({"type": begun.first, "session": self._configuration.view(beta=True)})
+            self._outbox.send({"type": begun.first, "session": self._first_view(beta=True)})
         for refusal in () if begun.fatal else begun.problems:
             self._outbox.send(error_event(refusal))
         return self._outbox.take()
+
+    def _first_view(self, *, beta: bool = False) -> dict[str, object]:
+        view = self._configuration.view(beta=beta)
+        own = view["livecap"]
+        assert isinstance(own, dict)
+        return view | {"livecap": own | {"captions": self.captions_id or self.id}}
 
     def receive(self, data: str | bytes) -> list[Action]:
         """A message: text, or binary where that was negotiated."""
@@ -146,6 +153,12 @@ class RealtimeSession:
         """Audio of the media track, [sample], at the connection's `media_rate`."""
         if not self._ending and not self.is_closed:
             self._listener.sound(samples)
+        return self._outbox.take()
+
+    def pause(self) -> list[Action]:
+        """The media track brings nothing, not even silence, so nobody hears that a turn is over."""
+        if not self._ending and not self.is_closed:
+            self._listener.pause()
         return self._outbox.take()
 
     def heard(self, hearing: int, events: Sequence[Event]) -> list[Action]:

@@ -40,6 +40,7 @@ class Ear:
         self.error: LivecapError | None = None  # why it ended
         self.failed_at = 0  # samples, then
         self.is_finished = False  # no more audio goes here
+        self.stop: int | None = None  # samples: where its audio ended, others may follow
         self.is_discarded = False  # nothing is wanted but the items that it has
         self.is_stale = False  # the configuration has changed; to be finished when nobody speaks
         if not self.follows:

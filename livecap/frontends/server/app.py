@@ -52,12 +52,10 @@ def build(
         models = parts.models
         starting = asyncio.create_task(_get(parts))
         starting.add_done_callback(started)
-        preparing = asyncio.create_task(prepare())
         try:
             yield
         finally:
             starting.cancel()
-            await preparing
             if parts.receivers:
                 await asyncio.to_thread(parts.receivers.close)
             if parts.history:
@@ -93,7 +91,9 @@ def build(
 
 
 async def _get(parts: Parts) -> Served:
-    return await parts.models.get(parts.models.default)
+    """The first model; what else is slow on first use is loaded beside it."""
+    served, _ = await asyncio.gather(parts.models.get(parts.models.default), prepare())
+    return served
 
 
 class _Errors:

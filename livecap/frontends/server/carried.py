@@ -5,6 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from livecap.frontends.captions import Part
 from livecap.frontends.realtime import Connection, Limits, RealtimeSession
 from livecap.frontends.server.admission import Ticket
 from livecap.frontends.server.carrier import Carrier, Mouth
@@ -25,6 +26,7 @@ class Carried:
         self.inbox = Inbox()
         self._ticket = ticket
         self._hub = parts.hub
+        self._is_lost = False
         self._length = config.session_length or None
         self._session = RealtimeSession(
             connection,
@@ -38,20 +40,27 @@ class Carried:
             now=time.time,
         )
         model = self._session.settings.transcription.model or parts.models.default
-        self._broadcast = parts.hub.open(self._session.id, model=model)
+        part = Part.of_query(connection.query)
+        self._speaker = parts.hub.open(self._session.id, model=model, part=part)
+        self._session.captions_id = self.captions_id
         self.carrier = Carrier(
             self._session,
             parts.models,
             parts.live,
             mouth,
             Observer(parts.metrics, time.monotonic),
-            self._broadcast,
+            self._speaker,
         )
 
     @property
-    def id(self) -> str:
-        """Of the session, by which its captions are found, too."""
-        return self._session.id
+    def captions_id(self) -> str:
+        """By which its captions are found: the session's own, if it is the first of its talk."""
+        return self._speaker.broadcast.id
+
+    def lose(self) -> None:
+        """The client has left without a word: what was said until then is still told."""
+        self._is_lost = True
+        self.carrier.expire("left")
 
     @property
     def dialect(self) -> str:
@@ -72,7 +81,7 @@ class Carried:
             if cap:
                 cap.cancel()
             self.carrier.drop()
-            self._hub.close(self._broadcast)
+            self._hub.close(self._speaker, is_lost=self._is_lost or not self._session.is_closed)
 
     async def read(self) -> None:
         """Messages, as fast as their audio is heard. Until it is cancelled."""

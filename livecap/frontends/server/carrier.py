@@ -13,7 +13,7 @@ from typing import Protocol
 from livecap.config import LiveOptions
 from livecap.errors import LivecapError
 from livecap.events import RATE
-from livecap.frontends.captions import Broadcast
+from livecap.frontends.captions import Speaker
 from livecap.frontends.realtime import (
     Action,
     Close,
@@ -64,7 +64,7 @@ class _Ear:
 class Carrier:
     """Runs one session. For the event loop alone.
 
-    `observer` is shown all that is sent, and `broadcast` all that is heard.
+    `observer` is shown all that is sent, and `speaker` all that is heard.
     """
 
     def __init__(
@@ -74,14 +74,14 @@ class Carrier:
         options: LiveOptions,
         outbox: Mouth,
         observer: Observer,
-        broadcast: Broadcast,
+        speaker: Speaker,
     ) -> None:
         self._session = session
         self._models = models
         self._options = options
         self._outbox = outbox
         self._observer = observer
-        self._broadcast = broadcast
+        self._speaker = speaker
         self._loop = asyncio.get_running_loop()
         self._ears: dict[int, _Ear] = {}
         self._failed: list[tuple[int, LivecapError]] = []
@@ -254,9 +254,9 @@ class Carrier:
             self._do(())
             return
         if events:
-            self._broadcast.take(number, events)
+            self._speaker.take(number, events)
             self._do(self._session.heard(number, events))
         if stream.is_done and number in self._ears:
             del self._ears[number]
-            self._broadcast.finish(number)
+            self._speaker.finish(number)
             self._do(self._session.ended(number, None))

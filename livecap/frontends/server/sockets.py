@@ -10,6 +10,7 @@ from contextlib import suppress
 
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
+from livecap.frontends.captions import Part
 from livecap.frontends.realtime import (
     Connection,
     Refusal,
@@ -54,6 +55,7 @@ def endpoint(parts: Parts) -> Callable[[WebSocket], Awaitable[None]]:
             await _refuse(websocket, ticket, LATER, str(ticket.code))
             return
         with ticket, parts.metrics.session("websocket", time.monotonic) as counted:
+            await parts.hub.revive(Part.of_query(websocket.query_params))
             socket = _Socket(parts, websocket, decision, ticket)
             try:
                 with parts.drain.hook(socket.finish):

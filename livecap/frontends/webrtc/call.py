@@ -81,9 +81,9 @@ class Call:
         peer.on_message = self._put
 
     @property
-    def session_id(self) -> str:
+    def captions_id(self) -> str:
         """By which its captions are found."""
-        return self._carried.id
+        return self._carried.captions_id
 
     def join(self, outbox: Outbox) -> None:
         """See `OpenCall`."""
@@ -103,7 +103,7 @@ class Call:
         """See `OpenCall`. An encoder expects no word, so its connection ends at once."""
         if self.is_ingest:
             self._peer.gone.set()
-        self._carried.carrier.expire("left")
+        self._carried.lose()
 
     @property
     def user(self) -> str:
@@ -167,16 +167,20 @@ class Call:
                 return
             if len(placed):  # what can't be heard in time is not heard, but keeps its place
                 carrier.sound(np.zeros_like(placed) if lag > AHEAD else placed)
-        carrier.expire("left")
+        self._carried.lose()
 
     async def _pause(self) -> None:
-        """End the turn of one whose audio stays away: a network that is gone brings no silence."""
+        """End the turn of one whose audio stays away: a network that is gone brings no silence.
+
+        None is made up for it. What was only late is heard where it belongs, and the rest is
+        silence once the next packet tells how long it lasted.
+        """
         while True:
             await self._heard.wait()
             self._heard.clear()
             await asyncio.sleep(QUIET)
             if not self._heard.is_set():
-                self._carried.carrier.sound(self._timeline.hush())
+                self._carried.carrier.pause()
 
     async def _watch(self) -> None:
         """End a call in which nothing happens."""
@@ -190,7 +194,7 @@ class Call:
     async def _miss(self) -> None:
         """Notice that the peer is gone."""
         await self._peer.gone.wait()
-        self._carried.carrier.expire("left")
+        self._carried.lose()
         await self._peer.close()
 
     async def _write(self) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from starlette.requests import Request
 
+from livecap.frontends.captions import Part
 from livecap.frontends.realtime import (
     Connection,
     Limits,
@@ -50,6 +51,7 @@ async def opened(
     Raises ApiError.
     """
     connection, model = _connection(parts, request, session)
+    await parts.hub.revive(Part.of_query(connection.query))
     kind = await _peer_kind()
     ticket = parts.admission.session(model)
     if isinstance(ticket, ApiError):

@@ -16,7 +16,6 @@ from aiortc import (
     RTCSessionDescription,
 )
 from aiortc.exceptions import InternalError, InvalidStateError, OperationError
-from aiortc.jitterbuffer import JitterBuffer
 from aiortc.mediastreams import MediaStreamError
 from aiortc.sdp import candidate_from_sdp
 from av import AudioFrame
@@ -24,12 +23,11 @@ from av import AudioFrame
 from livecap.frontends.realtime.formats import Int16
 from livecap.frontends.webrtc.ice import IceServer
 from livecap.frontends.webrtc.offers import BadOffer, is_reachable, usable
+from livecap.frontends.webrtc.order import put_in_order
 from livecap.frontends.webrtc.reach import reach
 
 CHANNEL = "oai-events"
 HIGH, LOW = 256 << 10, 64 << 10  # bytes that may wait in the data channel; then, that are left
-ORDER = 8  # packets that one which is missing is waited for; a power of two
-BUFFER = "_RTCRtpReceiver__jitter_buffer"
 CONNECT = 10.0  # seconds until a peer is there, or never will be
 FREED = 5.0  # seconds for the connection to close
 RATE = 48_000  # Hz: Opus, as it is decoded
@@ -68,7 +66,7 @@ class RtcPeer:
         connection = self._connection
         audio = connection.addTransceiver("audio", "recvonly")
         audio.setCodecPreferences([_opus()])
-        _hasten(audio.receiver)
+        put_in_order(audio.receiver)
         try:
             await connection.setRemoteDescription(RTCSessionDescription(offer, "offer"))
         except (InternalError, OperationError, InvalidStateError, ValueError) as error:
@@ -183,15 +181,6 @@ def _opus() -> RTCRtpCodecCapability:
     known = RTCRtpReceiver.getCapabilities("audio")
     codecs = known.codecs if known else []
     return next(codec for codec in codecs if codec.mimeType.lower() == "audio/opus")
-
-
-def _hasten(receiver: RTCRtpReceiver) -> None:
-    """Audio is given out as soon as it is in order.
-
-    The library keeps four packets back in any case, and after the first loss sixteen for good: a
-    third of a second, by which captions would be late. There is no public way to its buffer.
-    """
-    vars(receiver)[BUFFER] = JitterBuffer(ORDER, prefetch=1)
 
 
 def _ignore(receiver: RTCRtpReceiver) -> None:

@@ -20,7 +20,6 @@ class Timeline:
     def __init__(self) -> None:
         self._next: int | None = None  # the timestamp that follows on what was placed
         self._late = 0  # samples that were left out since one was placed
-        self._owed = 0  # samples of silence that were placed before anybody knew of a gap
 
     def place(self, timestamp: int, samples: Int16) -> Int16:
         """A frame, [sample] -> what comes next on the clock, [sample].
@@ -38,14 +37,7 @@ class Timeline:
             return self._put(self._next, samples, 0) if len(samples) else samples
         return self._put(timestamp, samples, ahead)
 
-    def hush(self) -> Int16:
-        """Nothing has come for a while: enough silence for what was said to be a turn's end."""
-        self._owed += BREAK
-        return np.zeros(BREAK, np.int16)
-
     def _put(self, timestamp: int, samples: Int16, silence: int) -> Int16:
         self._next = timestamp + len(samples)
         self._late = 0
-        paid = min(silence, self._owed)
-        self._owed -= paid
-        return np.concatenate([np.zeros(silence - paid, np.int16), samples])
+        return np.concatenate([np.zeros(silence, np.int16), samples])

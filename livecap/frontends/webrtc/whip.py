@@ -47,7 +47,7 @@ class _Routes:
         answer.headers["ETag"] = f'"{began.call.tag}"'
         for server in self.parts.config.ice_servers:
             answer.headers.append("Link", server.link())
-        events = f"/v1/captions/{began.call.session_id}/events"
+        events = f"/v1/captions/{began.call.captions_id}/events"
         answer.headers.append("Link", f'<{events}>; rel="{CAPTIONS}"')
         return answer
 
