@@ -56,8 +56,8 @@ def sprout(vocabulary: Vocabulary, *, seed: int) -> Any:
 def _begin(model: nn.Module) -> None:
     """Weights by the size of what they add up, so that rows keep their size through all layers.
 
-    The class begins all with 0.02, which suits wide layers: after these narrow ones, little would be
-    left of the sound beside the positions. Sources: He et al. 2015, Glorot and Bengio 2010.
+    The class begins all with 0.02, which suits wide layers: after these narrow ones, little would
+    be left of the sound beside the positions. Sources: He et al. 2015, Glorot and Bengio 2010.
     """
     for module in model.modules():
         if isinstance(module, nn.Conv2d):
