@@ -103,6 +103,11 @@ class Live:
         """Whether the next piece of work is what speech that has paused or ended waits for."""
         return self._ready is not None and self._hangs
 
+    @property
+    def overdue(self) -> int:
+        """Samples that have come since the speech in the next piece of work ended."""
+        return self.reached - self._ready.segment.stop if self._ready else 0
+
     def work(self) -> Work | None:
         """The next piece to recognise, or None for now."""
         if not self.has_work:

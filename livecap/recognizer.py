@@ -15,7 +15,7 @@ from livecap.work import Hypothesis, Work
 
 PATIENCE = 2.5  # seconds; a batch of windows of a tiny model takes about two on two cores
 HURRY = 0.25  # seconds of encoding for live streams before those that are encoded are decoded
-OVERDUE, HOPELESS = 1.7, 3.5  # seconds after a deadline between which the rest of a text goes first
+OVERDUE, HOPELESS = 3.0, 5.0  # seconds after a deadline between which the rest of a text goes first
 
 Key = TypeVar("Key")  # whatever the caller knows a piece of work by
 

@@ -137,19 +137,21 @@ class Rounds:
                 self._pass_on(stream, stream.source.events())
                 for kept in stream.live.released():
                     self._recognizer.forget(kept)
-        ready.sort(key=lambda stream: (not stream.live.is_urgent, -stream.live.unheard))
+        ready.sort(key=_rank)
         for stream in ready:
             is_urgent = stream.live.is_urgent
             most = UNDER_WAY if is_urgent else UPDATES
             if len(self._given) >= most or self._recognizer.room == 0:
                 return
+            overdue = stream.live.overdue / RATE if is_urgent else 0.0
             found = stream.source.work()
             if found:
-                self._submit(stream, found[1], is_urgent=is_urgent)
+                self._submit(stream, found[1], is_urgent=is_urgent, overdue=overdue)
 
-    def _submit(self, stream: LiveStream, work: Work, *, is_urgent: bool) -> None:
+    def _submit(self, stream: LiveStream, work: Work, *, is_urgent: bool, overdue: float) -> None:
+        """`overdue`: seconds since the speech ended that waits for it."""
         now = self._clock()
-        deadline = now - HASTE if is_urgent else now
+        deadline = now - overdue - HASTE if is_urgent else now
         self._open.budget.begin(is_urgent=is_urgent)
         self._given[stream] = work, now
         self._recognizer.submit(stream, replace(work, deadline=deadline), stream.decode)
@@ -180,3 +182,9 @@ class Rounds:
                 self._open.files.remove(handle)
             self._open.news.notify_all()
         handle.notify()
+
+
+def _rank(stream: LiveStream) -> tuple[bool, int]:
+    """Least goes first: what waits since its speech ended, longest first; then the least heard."""
+    live = stream.live
+    return not live.is_urgent, -live.overdue if live.is_urgent else -live.unheard

@@ -7,6 +7,7 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from hypothesis import strategies as st
 from live_models import SCORES, WORDS, Reader, Said, chances, played, read, speak
 from torch import Tensor
 
+from livecap import rounds
 from livecap.commit import LocalAgreement
 from livecap.config import DecodeConfig
 from livecap.engine.whisper_decoder import WhisperDecoder
@@ -618,3 +620,18 @@ def test_a_recording_is_dropped_at_any_moment() -> None:
             while service.files:
                 assert time.monotonic() < deadline
                 stream.wait(0.05)
+
+
+def test_what_waits_longest_since_its_speech_ended_goes_first() -> None:
+    def stream(name: str, *, overdue: int | None, unheard: int) -> Any:
+        live = SimpleNamespace(is_urgent=overdue is not None, overdue=overdue or 0, unheard=unheard)
+        return SimpleNamespace(name=name, live=live)
+
+    streams = [
+        stream("update", overdue=None, unheard=9 * RATE),
+        stream("new pause", overdue=RATE // 2, unheard=8 * RATE),
+        stream("old pause", overdue=2 * RATE, unheard=RATE),
+        stream("old update", overdue=None, unheard=10 * RATE),
+    ]
+    ordered = [one.name for one in sorted(streams, key=rounds._rank)]
+    assert ordered == ["old pause", "new pause", "old update", "update"]

@@ -30,6 +30,7 @@ NO_SPEECH = 0.6  # probability of "no speech" from which unlikely text counts as
 DENSE, BRIEFEST = 20, 16  # tokens a second, and besides: no speech in any script has more
 
 UNSAID = 1.0  # seconds of speech after the words that are said, by which the text has not ended
+PHRASE = 3  # tokens: less is said again and again where there is nothing to hear
 SURE = -0.4  # mean log-probability from which a repetition is believed, if no context led there
 
 
@@ -118,10 +119,26 @@ class Fallback:
             if likely and not led:
                 # Unled, the model has found a likely text, if one that loops: it is no silence.
                 attempt = attempt.with_no_speech(NO_SPEECH)
+            if deadline < math.inf and not led and self._is_said_once(decoded, attempt, seconds):
+                return replace(attempt, looped=False)
             if not attempt.is_bad:
                 return attempt
             attempts.append(attempt)
         return _best(attempts)
+
+    def _is_said_once(self, decoded: Decoded, attempt: Attempt, seconds: float) -> bool:
+        """Whether what a loop repeats is believable as it stands, for those who wait for it: said
+        once it fits the time, and the model was as sure of it as of what nobody doubts.
+        """
+        count = len(attempt.tokens)
+        likely = sum(decoded.logprobs[:count]) / max(count, 1)
+        return (
+            attempt.looped
+            and count < len(decoded.sampled)
+            and PHRASE <= count <= SPOKEN * seconds + 1
+            and likely >= SURE
+            and attempt.scores.no_speech_probability <= NO_SPEECH
+        )
 
     def _tries(
         self,

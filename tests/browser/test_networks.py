@@ -92,7 +92,9 @@ def test_a_network_that_is_cut_in_mid_speech(way: str, tmp_path: Path) -> None:
             status(page, "Stopped.")
             assert page.get_attribute("#links a", "href") == link_before
             assert link_before
-            assert plain(read(page, link_before)) == heard(page), "readers have the same"
+            told = plain(read(page, link_before))
+            # Readers may have been told a line that the page was not, and heard again.
+            assert wer(heard(page), told) <= FEW, (heard(page), told)
 
     alone(work)
 
