@@ -19,7 +19,9 @@ from livecap.audio import Reader
 from livecap.checkpoints import Checkpoint, load_whisper, resolve
 from livecap.config import DecodeConfig, ModelConfig
 from livecap.engine.engine import Engine
+from livecap.engine.pages import Table
 from livecap.engine.request import Request
+from livecap.engine.request import Sequence as Decoded
 from livecap.events import RATE, Word
 from livecap.models import whisper_fallback
 from livecap.models.load import Loaded, load_model
@@ -283,3 +285,29 @@ def test_the_first_texts_do_not_wait_for_all_audio_to_be_encoded(
         found += recognizer.step()
     assert sorted(key for key, _ in found) == list(range(8))
     assert memory.available == memory.count
+
+
+@pytest.mark.parametrize(
+    ("phrase", "seconds", "likely", "silent", "is_believed"),
+    [
+        (" Where? Where is it?", 1.4, -0.2, 0.1, True),
+        (" Where? Where is it?", 0.6, -0.2, 0.1, False),  # nobody speaks that fast
+        (" Where? Where is it?", 1.4, -0.6, 0.1, False),
+        (" Where? Where is it?", 1.4, -0.2, 0.7, False),  # nobody speaks
+        (" you", 1.4, -0.2, 0.1, False),  # as in noise
+    ],
+)
+def test_a_loop_is_believed_if_it_would_be_said_once(
+    fp32: Loaded, phrase: str, seconds: float, likely: float, silent: float, is_believed: bool
+) -> None:
+    fallback = fp32.model.fallback  # type: ignore[attr-defined]  # the family's own
+    once = fallback.tokenizer.encode(phrase)
+    tokens = once * (30 // len(once))
+    request = Request((), 100, frozenset())
+    decoded = Decoded(request, tokens, Table(), None, logprobs=[likely] * len(tokens))
+    decoded.status, decoded.watched = "halted", silent
+    runaway = Runaway(fallback.tokenizer.specials.timestamp_begin, int(5 * seconds))
+    attempt = fallback._judge(decoded, runaway, led=False)
+    assert attempt.looped
+    assert list(attempt.tokens) == once
+    assert fallback._is_said_once(decoded, attempt, seconds) == is_believed
