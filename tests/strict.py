@@ -97,6 +97,8 @@ def said_in(format: str, content: bytes) -> str:
         records = [json.loads(line) for line in lines if line]
         return letters("".join(r["text"] for r in records if r["type"] == "caption"))
     if format == "tsv":
+        if not text:
+            return ""  # stopped before its first line
         head, *rows = (line.split("\t") for line in lines)
         assert head == ["start", "end", "text"]
         assert all(int(start) <= int(end) for start, end, _ in rows)

@@ -32,7 +32,7 @@ from websockets.asyncio.client import connect
 from livecap.errors import CorruptModel, EngineFault
 from livecap.events import RATE
 from livecap.frontends.realtime import Limits
-from livecap.frontends.server import sockets
+from livecap.frontends.server import carried
 from livecap.frontends.server.pool import Served
 
 MEMORY = Path("/proc/self/statm")  # of Linux
@@ -340,7 +340,7 @@ def test_eight_hours_in_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
         for _ in range(hour):
             await connection.send(block)
 
-    monkeypatch.setattr(sockets, "Limits", limits)
+    monkeypatch.setattr(carried, "Limits", limits)
     with serving(config=replace(MANY, session_length=0)) as server:
         run(lambda: told(server))
         server.settle()

@@ -318,3 +318,53 @@ def test_readers_wait_for_a_speaker_whose_connection_broke(
 )
 def test_what_a_connection_says_of_its_talk(query: dict[str, str], part: Part | None) -> None:
     assert Part.of_query(query) == part
+
+
+def test_only_who_began_a_talk_goes_on_with_it() -> None:
+    """Its id is in every reader's link."""
+    hub = Hub(lambda: 0.0, proof=lambda id: f"proof of {id}")
+    first = hub.open("a", model="m", part=Part())
+    first.take(1, [caption(word(" Mine.", 0.0), final=True)])
+    stranger = hub.open("b", model="m", part=Part("a", key="guessed"))
+    assert stranger.broadcast is not first.broadcast
+    assert first.is_current
+    assert hub.open("c", model="m", part=Part("a", key="proof of a")).broadcast is first.broadcast
+
+
+def test_a_clock_that_cannot_be_right_silences_nobody() -> None:
+    now = [0.0]
+    hub = Hub(lambda: now[0])
+    first = hub.open("a", model="m", part=Part())
+    first.take(1, [caption(word(" One.", 0.0), final=True)])
+    for at in (7 * 24 * 3600 * RATE, 30 * RATE, None):
+        now[0] += 20
+        speaker = hub.open("b", model="m", part=Part("a", at))
+        speaker.take(1, [caption(word(" More.", 2.0), final=True)])
+    assert len(first.broadcast.lines) == 4
+
+
+def test_readers_are_let_go_when_the_server_stops() -> None:
+    async def work() -> None:
+        hub = Hub(lambda: 0.0)
+        speaker = hub.open("a", model="m", part=Part())
+        speaker.take(1, [caption(word(" Hi", 0.0), final=True)])
+        reader = speaker.broadcast.follow()
+        hub.close(speaker, is_lost=True)
+        assert not reader.is_over
+        hub.stop()
+        assert reader.is_over
+
+    asyncio.run(work())
+
+
+def test_a_talk_that_is_deleted_while_nobody_speaks_is_gone() -> None:
+    async def work() -> None:
+        hub = Hub(lambda: 0.0)
+        speaker = hub.open("a", model="m", part=Part())
+        speaker.take(1, [caption(word(" Hi", 0.0), final=True)])
+        hub.close(speaker, is_lost=True)
+        assert hub.forget("a")
+        assert hub.find("a") is None
+        assert await hub.sessions("", "", 9) == []
+
+    asyncio.run(work())

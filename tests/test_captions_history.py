@@ -23,7 +23,7 @@ from prometheus_client import CollectorRegistry
 
 from livecap.errors import ConfigError
 from livecap.events import RATE, Caption, Gap, Word
-from livecap.frontends.captions import Hub, Speaker, history
+from livecap.frontends.captions import Hub, Part, Speaker, history
 from livecap.frontends.captions.archive import Archive
 from livecap.frontends.captions.broadcast import Broadcast
 from livecap.frontends.captions.history import DAY, History
@@ -583,3 +583,30 @@ def test_reading_leaves_nothing_open(path: Path) -> None:
         assert counts[-1] <= counts[0] + 1  # SQLite keeps one, since closing it frees locks
 
     run(path, work)
+
+
+def test_a_talk_that_is_kept_goes_on_and_only_then_is_under_way(path: Path) -> None:
+    async def before(kept: Kept) -> None:
+        kept.hub.share(kept.said("sess_1", "Before the restart.", ends=False))
+        kept.close(kept.speakers["sess_1"].broadcast)
+        await kept.hub.settled()
+
+    async def after(kept: Kept) -> None:
+        part = Part("sess_1", 20 * RATE)
+        await kept.hub.revive(part)
+        await kept.hub.settled()
+        row, lines = kept.archive.load("sess_1") or (None, [])
+        assert row
+        assert row.ended is not None, "nobody has been let in yet"
+        speaker = kept.hub.open("sess_2", model="tiny.en", part=part)
+        speaker.take(1, [caption("And after it.", 1)])
+        await kept.hub.settled()
+        row, lines = kept.archive.load("sess_1") or (None, [])
+        assert row
+        assert row.ended is None
+        assert [number for number, _ in lines] == [1, 2]
+        assert row.token == speaker.broadcast.token
+        kept.hub.close(speaker)
+
+    run(path, before)
+    run(path, after)

@@ -97,6 +97,11 @@ function under(peer, channel, hangUp, on) {
     kind: "WebRTC",
     send: (event) => channel.readyState === "open" && channel.send(JSON.stringify(event)),
     push: () => {},
+    leave: () => {
+      isOver = true; // and the server is told nothing: the talk may go on
+      clearInterval(timer);
+      peer.close();
+    },
     close: () => {
       isOver = true;
       clearInterval(timer);

@@ -27,14 +27,16 @@ export function socket({ key, query, on }) {
     };
     wire.onopen = () => {
       isOpen = true;
+      const close = () => {
+        wire.onclose = null;
+        wire.close();
+      };
       done({
         kind: "WebSocket",
         send: (event) => wire.readyState === WebSocket.OPEN && wire.send(JSON.stringify(event)),
         push: (pcm) => wire.readyState === WebSocket.OPEN && wire.send(pcm),
-        close: () => {
-          wire.onclose = null;
-          wire.close();
-        },
+        leave: close,
+        close,
       });
     };
   });

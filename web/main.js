@@ -246,7 +246,7 @@ navigator.mediaDevices?.addEventListener?.("devicechange", list);
 window.addEventListener("pagehide", () => {
   if (!session) return;
   putRest(session.rest);
-  session.wire?.close();
+  session.wire?.leave();
 });
 
 /** Over plain http from another machine there is no microphone: the way to one, and no dead button. */

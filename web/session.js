@@ -32,7 +32,7 @@ export class Session {
     this.now = pieces.reduce((ms, pcm) => ms + pcm.length / MS, first); // ms recorded
     this.base = first; // ms recorded when the connection's clock began
     this.settled = first; // ms up to which all is captioned for good
-    this.talk = talk; // {id, origin}: what the server calls it, and where on the page's clock it began
+    this.talk = talk; // {id, key, origin}: what the server calls it, and where on the page's clock it began
     this.wire = null;
     this.tries = 0; // to connect, since it last came about
     this.isOver = false;
@@ -95,6 +95,7 @@ export class Session {
     if (this.options.model) query.set("model", this.options.model);
     if (this.options.language) query.set("language", this.options.language);
     query.set("captions", this.talk?.id ?? ""); // one talk, for its readers, over all connections
+    if (this.talk?.key) query.set("captions_key", this.talk.key);
     if (this.talk) query.set("captions_at", Math.max(Math.round(this.base - this.talk.origin), 0));
     return `?${query}`;
   }
@@ -155,7 +156,7 @@ export class Session {
     switch (message.type) {
       case "session.created":
         this.tries = 0;
-        this.begins(message.session.livecap?.captions ?? message.session.id);
+        this.begins(message.session);
         break;
       case "input_audio_buffer.speech_started":
         this.begun.set(message.item_id, message.audio_start_ms);
@@ -189,8 +190,9 @@ export class Session {
   }
 
   /** The server knows what is said by that id: of the first connection, or of one it has forgotten. */
-  begins(id) {
-    if (this.talk?.id !== id) this.talk = { id, origin: this.base };
+  begins({ id: own, livecap }) {
+    const id = livecap?.captions ?? own;
+    if (this.talk?.id !== id) this.talk = { id, key: livecap?.captions_key, origin: this.base };
     this.on.talk(this.talk);
   }
 

@@ -71,6 +71,7 @@ class Broadcast:
         self._count = 0  # lines so far
         self._unkept: deque[Line] = deque()  # those that nobody has been told yet
         self._open: dict[int, Spoken] = {}  # by hearing; one may still end while another begins
+        self.first = ""  # what was said first
         self._told = 0  # samples up to which lines tell what was said
         self._readers: set[Reader] = set()
 
@@ -92,11 +93,11 @@ class Broadcast:
     @property
     def events(self) -> list[Caption | Gap]:
         """All lines, as events, for documents."""
-        return [read(message) for message in self.lines]
+        return [read(message) for message in tuple(self.lines)]  # a thread may be here
 
     def matching(self, wanted: Callable[[str], bool], most: int) -> list[dict[str, Any]]:
         """The first lines whose text is wanted, as readers see them, without their words."""
-        told = (json.loads(data_of(message)) for message in self.lines)
+        told = (json.loads(data_of(message)) for message in tuple(self.lines))
         found = (one for one in told if wanted(one.get("text", "")))
         return [brief(one) for one in islice(found, most)]
 
@@ -106,6 +107,8 @@ class Broadcast:
         self._count = count
         if self.lines:
             self._told = _end_of(read(self.lines[-1]))
+        texts = (json.loads(data_of(message)).get("text", "") for message in self.lines)
+        self.first = next(filter(None, texts), "")
 
     def go_on(self) -> None:
         """Another connection speaks on. What the one before was about to say is heard again, and so
@@ -123,6 +126,7 @@ class Broadcast:
     def clear(self) -> None:
         """Forget what was said so far; readers are let go."""
         self.token = None
+        self.first = ""
         self.lines.clear()
         self._unkept.clear()
         self.dismiss()
@@ -196,6 +200,8 @@ class Broadcast:
     def _add(self, event: Caption | Gap) -> None:
         self._count += 1
         self._told = max(self._told, _end_of(event))
+        if isinstance(event, Caption):
+            self.first = self.first or event.text.strip()
         told = {"id": self._count, **described(event)}
         message = encoded(self._count, strict_json(told))
         line = Line(self._count, event, message)

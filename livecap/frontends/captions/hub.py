@@ -8,12 +8,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from livecap.events import RATE, Caption
+from livecap.events import RATE
 from livecap.frontends.captions.broadcast import Broadcast, Line
 from livecap.frontends.captions.search import has_all, words_of
 from livecap.frontends.captions.speaker import Part, Speaker
 
 AWAY = 120.0  # seconds that readers wait for a speaker whose connection has broken
+AHEAD = 600 * RATE  # samples by which a talk's clock may be ahead of the one on the wall
+AGAIN = 300 * RATE  # samples that are heard again, at most, when a talk goes on
 LINGER = 600.0  # seconds that a broadcast can still be read after its end, if it isn't kept
 TOKEN = "vk_"  # what readers' tokens begin with
 MOST = 2_000  # broadcasts in memory
@@ -64,10 +66,13 @@ class Hub:
         self,
         now: Callable[[], float],
         keeper: Keeper | None = None,
-        heard: Heard = lambda broadcast, line: None,
+        heard: Heard | None = None,
+        proof: Callable[[str], str] | None = None,
     ) -> None:
+        """`proof`: what those know of a talk's id who may go on with it; None: anybody may."""
         self._now = now
         self._heard = heard
+        self._proof = proof
         self.keeper = keeper
         self._broadcasts: dict[str, Broadcast] = {}
         self._speakers: dict[str, Speaker] = {}  # the newest of each
@@ -75,16 +80,20 @@ class Hub:
     def open(self, id: str, *, model: str, part: Part | None = None) -> Speaker:
         """A session has begun: a talk of its own, or part of one; see `revive`."""
         self._tidy()
-        known = self._broadcasts.get(part.of) if part else None
+        known = self._broadcasts.get(part.of) if part and self._may_go_on(part) else None
         if part is None or known is None:
             speaker = Speaker(self._new(id, model, self._now()))
+            if self.keeper:
+                self.keeper.begin(speaker.broadcast)
         else:
             self._speakers[known.id].is_current = False
             if known.ended is not None and self.keeper:
                 self.keeper.begin(known)
             known.go_on()
-            shift = int((self._now() - known.begun) * RATE) if part.at is None else part.at
-            speaker = Speaker(known, shift=shift, told=known.told)
+            passed = max(int((self._now() - known.begun) * RATE), known.told)
+            shift = passed if part.at is None or part.at > passed + AHEAD else part.at
+            is_again = known.told - shift <= AGAIN  # else the clocks are others
+            speaker = Speaker(known, shift=shift, told=known.told if is_again else 0)
         speaker.may_return = part is not None
         self._speakers[speaker.broadcast.id] = speaker
         return speaker
@@ -92,6 +101,8 @@ class Hub:
     async def revive(self, part: Part | None) -> None:
         """Have a talk in memory that was kept, if another connection goes on with it."""
         if part is None or not part.of or self.keeper is None or self.find(part.of):
+            return
+        if not self._may_go_on(part):
             return
         with suppress(HistoryError):  # then it is a new one
             kept = await self.keeper.find(part.of)
@@ -101,11 +112,25 @@ class Hub:
                 again.token, again.ended = kept.token, kept.ended or self._now()
                 self._speakers[kept.id] = Speaker(again)
 
+    def proof_of(self, id: str) -> str | None:
+        """What is to be known to go on with a talk; None: nothing."""
+        return self._proof(id) if self._proof else None
+
+    def _may_go_on(self, part: Part) -> bool:
+        wanted = self.proof_of(part.of)
+        return wanted is None or hmac.compare_digest(wanted.encode(), part.key.encode())
+
+    def stop(self) -> None:
+        """Nobody will speak any more: readers are let go."""
+        for speaker in list(self._speakers.values()):
+            self.close(speaker)
+
     def _new(self, id: str, model: str, begun: float) -> Broadcast:
         def keep(line: Line, release: Callable[[], None]) -> None:
             def then() -> None:
                 release()
-                self._heard(broadcast, line)
+                if self._heard:
+                    self._heard(broadcast, line)
 
             if self.keeper:
                 self.keeper.keep(id, line, then)
@@ -114,8 +139,6 @@ class Hub:
 
         broadcast = Broadcast(id, model=model, begun=begun, keep=keep)
         self._broadcasts[id] = broadcast
-        if self.keeper:
-            self.keeper.begin(broadcast)
         return broadcast
 
     def close(self, speaker: Speaker, *, is_lost: bool = False) -> None:
@@ -125,6 +148,7 @@ class Hub:
         if not speaker.is_current:
             return
         if is_lost and speaker.may_return:
+            speaker.is_away = True
             asyncio.get_running_loop().call_later(AWAY, self.close, speaker)
             return
         speaker.is_current = False
@@ -154,7 +178,10 @@ class Hub:
         self._tidy()
         words = words_of(query)
         ordered = sorted(self._broadcasts.values(), key=lambda one: (-one.begun, one.id))
-        found = [summary(one, words) for one in ordered]
+        if words:  # all that was said is looked at
+            found = await asyncio.to_thread(lambda: [summary(one, words) for one in ordered])
+        else:
+            found = [summary(one, words) for one in ordered]
         if self.keeper:
             kept = await self.keeper.sessions(query, after, limit)
             known = {one.id for one in kept}
@@ -194,6 +221,8 @@ class Hub:
         found = self.find(id)
         if found is not None:
             found.clear()
+            if self._speakers[id].is_away:
+                found.end(self._now())
             if found.ended is not None:
                 self._drop(id)
         if self.keeper:
@@ -221,8 +250,6 @@ class Hub:
 
 def summary(broadcast: Broadcast, words: list[str]) -> Summary:
     """One in memory, with its lines in which all words are."""
-    captions = (event for event in broadcast.events if isinstance(event, Caption))
-    texts = (caption.text.strip() for caption in captions)
     found = broadcast.matching(lambda text: has_all(text, words), MATCHES) if words else ()
     return Summary(
         broadcast.id,
@@ -231,7 +258,7 @@ def summary(broadcast: Broadcast, words: list[str]) -> Summary:
         broadcast.ended,
         len(broadcast.lines),
         broadcast.token is not None,
-        next(texts, "")[:PREVIEW],
+        broadcast.first[:PREVIEW],
         broadcast.readers,
         tuple(found),
     )

@@ -77,7 +77,9 @@ class _Routes:
         """Server-sent events: the history, then what is said."""
         found = await self._broadcast(request)
         last = request.headers.get("last-event-id", request.query_params.get("after", "0"))
-        after = int(last) if last.isascii() and last.isdigit() else 0
+        after = int(last) if last.isascii() and last.isdigit() and len(last) < 10 else 0
+        if request.method == "HEAD":
+            return Response(media_type="text/event-stream", headers=STREAM)
         return StreamingResponse(
             _followed(found, after), media_type="text/event-stream", headers=STREAM
         )

@@ -15,17 +15,20 @@ class Part:
 
     of: str = ""  # the broadcast's id, if the talk has begun before
     at: int | None = None  # samples on its clock where this connection's audio begins
+    key: str = ""  # what only those know who have begun it
 
     @staticmethod
     def of_query(query: Mapping[str, str]) -> "Part | None":
-        """`captions=` begins a talk, `captions=ID&captions_at=MS` goes on with it. Without the
-        first, the connection is all there is; what is no number counts as not known.
+        """`captions=` begins a talk, `captions=ID&captions_at=MS` goes on with it (and with the
+        `captions_key` of its session, where there are keys). Without the first, the connection is
+        all there is; what is no number counts as not known.
         """
         if "captions" not in query:
             return None
         at = query.get("captions_at", "")
         known = at.isascii() and at.isdecimal() and len(at) < 10 and int(at) <= LONGEST
-        return Part(query["captions"], int(at) * RATE // 1000 if known else None)
+        samples = int(at) * RATE // 1000 if known else None
+        return Part(query["captions"], samples, query.get("captions_key", ""))
 
 
 class Speaker:
@@ -41,6 +44,7 @@ class Speaker:
         self.broadcast = broadcast
         self.may_return = False  # when it breaks off, another will come
         self.is_current = True
+        self.is_away = False  # its connection broke, and another is waited for
         self._shift = shift
         self._told = told
 

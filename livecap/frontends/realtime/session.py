@@ -84,7 +84,7 @@ class RealtimeSession:
         self._is_fresh = True  # no configuration and no audio has come
         self._ending: Ending | None = None
         self.is_closed = False
-        self.captions_id: str | None = None  # by which readers find what is said; None: the id
+        self.captions: dict[str, object] = {}  # by what readers find what is said
         self._handlers: dict[str, Callable[[Message], None]] = {
             "session.update": self._update,
             "transcription_session.update": self._update,
@@ -131,7 +131,7 @@ class RealtimeSession:
         view = self._configuration.view(beta=beta)
         own = view["livecap"]
         assert isinstance(own, dict)
-        return view | {"livecap": own | {"captions": self.captions_id or self.id}}
+        return view | {"livecap": own | self.captions}
 
     def receive(self, data: str | bytes) -> list[Action]:
         """A message: text, or binary where that was negotiated."""

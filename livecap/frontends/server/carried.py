@@ -42,7 +42,10 @@ class Carried:
         model = self._session.settings.transcription.model or parts.models.default
         part = Part.of_query(connection.query)
         self._speaker = parts.hub.open(self._session.id, model=model, part=part)
-        self._session.captions_id = self.captions_id
+        key = self._hub.proof_of(self.captions_id)
+        self._session.captions["captions"] = self.captions_id
+        if key:
+            self._session.captions["captions_key"] = key
         self.carrier = Carrier(
             self._session,
             parts.models,

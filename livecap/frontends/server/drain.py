@@ -17,6 +17,7 @@ class Drain:
     def __init__(self) -> None:
         self._hooks: dict[object, Hook] = {}
         self.is_stopping = False  # nobody is let in any more
+        self.then: Callable[[], None] = lambda: None  # called when all have finished
 
     @contextmanager
     def hook(self, finish: Hook) -> Iterator[None]:
@@ -37,6 +38,12 @@ class Drain:
     async def run(self, timeout: float) -> int:
         """Tell all, and wait so many seconds at most -> how many had not finished by then."""
         self.is_stopping = True
+        try:
+            return await self._finish(timeout)
+        finally:
+            self.then()
+
+    async def _finish(self, timeout: float) -> int:
         tasks = [asyncio.create_task(finish()) for finish in self._hooks.values()]
         if not tasks:
             return 0

@@ -72,7 +72,13 @@ def assemble(
     metrics.queue_depth.set_function(lambda: admission.uploads)
     history = _history(config, metrics)
     to = receivers(config, os.environ, say=LOG.warning, count=metrics.pushed)
-    hub = Hub(time.time, history, *((Stage(to, time.time),) if to else ()))
+    hub = Hub(
+        time.time,
+        history,
+        Stage(to, time.time) if to else None,
+        proof=secrets.proof if keys else None,
+    )
+    drain.then = hub.stop
     return Parts(
         config,
         live,

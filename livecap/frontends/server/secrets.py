@@ -92,6 +92,10 @@ class Secrets:
             return None
         return Secret(value, payload.expires, payload.session)
 
+    def proof(self, id: str) -> str:
+        """What proves that a talk of that id was begun by whoever knows it."""
+        return _text(self._sign(b"talk " + id.encode()))
+
     def _sign(self, packed: bytes) -> bytes:
         return hmac.digest(self._key, packed, "sha256")
 

@@ -103,7 +103,7 @@ class Call:
         """See `OpenCall`. An encoder expects no word, so its connection ends at once."""
         if self.is_ingest:
             self._peer.gone.set()
-        self._carried.lose()
+        self._carried.carrier.expire("left")
 
     @property
     def user(self) -> str:
