@@ -89,6 +89,8 @@ def from_file(app: App, commands: tuple[str, ...], arguments: ArgumentCollection
     if typed:
         known = sorted(name for name in by_name if name not in ("*", "config"))
         data = read(Path(typed[-1].value), known)
+        for name, value in data.items():
+            _check_text(name, by_name[name].hint, value)
         Dict(data, source=typed[-1].value, use_commands_as_keys=False)(app, commands, arguments)
 
 
@@ -110,6 +112,19 @@ def read(file: Path, known: list[str]) -> dict[str, object]:
             remedy=f"Known are: {', '.join(known)}.",
         )
     return options
+
+
+def _check_text(name: str, hint: object, value: object) -> None:
+    """Refuse what is no text where text is wanted: 7 would be taken for "7". Raises ConfigError
+    without repeating it, since it may be a secret."""
+    listed = hint == tuple[str, ...]
+    if hint is not str and not listed:
+        return  # cyclopts refuses what can't be a number or a choice
+    every = value if listed and isinstance(value, list) else [value]
+    if not all(isinstance(one, str) for one in every):
+        raise ConfigError(
+            f"--{name} has to be text in the file of --config", remedy=f'Write {name} = "…".'
+        )
 
 
 def _dashed(found: Mapping[str, object]) -> dict[str, object]:

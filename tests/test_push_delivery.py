@@ -188,3 +188,54 @@ def test_silence_is_told_once() -> None:
         delivery.put(said("Words."))
         until(lambda: sink.rested == 2)
     assert sink.rested == 2
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> list[type[BaseException]]:
+    """Errors that ended threads."""
+    found: list[type[BaseException]] = []
+    monkeypatch.setattr(threading, "excepthook", lambda ended: found.append(ended.exc_type))
+    return found
+
+
+def test_a_fault_of_ours_costs_one_line_and_is_seen(
+    caplog: pytest.LogCaptureFixture, seen: list[type[BaseException]]
+) -> None:
+    sink = Script([KeyError("a token"), ZeroDivisionError()])
+    with delivering(sink) as (delivery, told):
+        for number in range(4):
+            delivery.put(said("Words.", number))
+        until(lambda: len(told.results) == 4 and len(seen) == 2)
+    assert (sink.tried, sink.taken, sink.closed) == ([0, 1, 2, 3], [2, 3], 1)
+    assert told.results == ["dropped", "dropped", "delivered", "delivered"]
+    assert told.sentences == ["Script (example): it takes captions again; 2 lines were not sent"]
+    assert set(seen) == {KeyError, ZeroDivisionError}
+    assert caplog.messages == ["Script (example): a fault of livecap; a line may be lost"] * 2
+
+
+def test_a_fault_at_the_end_leaves_no_line_behind(seen: list[type[BaseException]]) -> None:
+    sink = Script([KeyError()], go=threading.Event())
+    assert sink.go
+    with delivering(sink, last=5.0) as (delivery, told):
+        for number in range(3):
+            delivery.put(said("Words.", number))
+        until(lambda: sink.tried == [0])
+        delivery.finish(5.0)
+        sink.go.set()
+    assert (sink.taken, sink.closed) == ([1, 2], 1)
+    assert told.results == ["dropped", "delivered", "delivered"]
+    until(lambda: seen == [KeyError])
+
+
+def test_a_fault_while_nothing_is_said_is_no_end(seen: list[type[BaseException]]) -> None:
+    class Restless(Script):
+        def rest(self) -> None:
+            super().rest()
+            raise TypeError
+
+    sink = Restless(quiet=0.005)
+    with delivering(sink) as (delivery, told):
+        until(lambda: bool(seen))
+        delivery.put(said("Words.", 1))
+        until(lambda: told.results == ["delivered"])
+    assert set(seen) == {TypeError}

@@ -63,6 +63,8 @@ def connected(url: str) -> ObsSocket:
         raise Closed("it does not answer") from error
     except OSError as error:
         raise Closed(f"it can't be reached ({error.strerror or type(error).__name__})") from error
+    except UnicodeError as error:
+        raise Closed("its name can't be looked up") from error
     except WebSocketException as error:
         raise Closed("there is no WebSocket server of OBS at that address") from error
     return ObsSocket(connection, opened)

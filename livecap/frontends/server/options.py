@@ -15,6 +15,8 @@ UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 KEYS = "LIVECAP_API_KEY"  # of the environment: keys with commas between
 SECRET = "ek_"  # what client secrets begin with (OpenAI's ephemeral keys)
 
+DAYS = 90  # for which history is kept, unless that is said
+
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 
@@ -63,7 +65,7 @@ class ServeConfig(PushOptions):
     """A file of SQLite in which the captions of live sessions are kept, so that they can be read,
     searched and shared when the server has been started again. Without it, they are forgotten 10
     minutes after a session's end."""
-    history_days: int = 90
+    history_days: int = DAYS
     """Days for which they are kept there after that; 0: for ever."""
 
     max_sessions: int = 0
@@ -101,6 +103,8 @@ class ServeConfig(PushOptions):
             ("--history-days", self.history_days, 36_500),
         ):
             _check(0 <= value <= most, name, value, f"Use 0 to {most}.")
+        if self.history_days != DAYS and not self.history:
+            raise ConfigError("--history-days is given without --history", remedy="Add --history.")
         _check(0 < self.max_uploads <= 10_000, "--max-uploads", self.max_uploads, "Use 1 to 10000.")
         for key in self.api_key:
             check_key(key, "--api-key")

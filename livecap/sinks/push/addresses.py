@@ -15,7 +15,8 @@ def check(url: str, option: str, *schemes: str, remedy: str) -> None:
     try:
         parts = urlsplit(url)
         is_good = parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
-    except ValueError:
+        (parts.hostname or "").encode("idna")  # as sockets do; not every word can be a host's name
+    except ValueError:  # UnicodeError among them
         is_good = False
     if not is_good or not url.isascii() or not url.isprintable() or " " in url:
         raise ConfigError(f"{option} is no address of {' or '.join(schemes)}", remedy=remedy)

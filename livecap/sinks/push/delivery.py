@@ -3,6 +3,7 @@
 A thread of its own waits for the receiver; who has something to say never does.
 """
 
+import logging
 import time
 from collections import deque
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import Literal
 from livecap.sinks.push.said import Gone, Refused, Said, Sink, Undelivered
 
 Result = Literal["delivered", "refused", "late", "dropped"]
+LOG = logging.getLogger("livecap.push")
 Delay = Callable[[int, float], float]  # tries that failed in a row, seconds asked for -> seconds
 
 MOST = 1_000  # lines that wait; the oldest are dropped for more
@@ -49,8 +51,7 @@ class Delivery:
         self._trouble = ""  # what was said of it last
         self._unsent = 0  # lines since then
         self._is_gone = False
-        self._thread = Thread(target=self._work, name=f"livecap-{sink.kind}", daemon=True)
-        self._thread.start()
+        self._begin()
 
     def put(self, said: Said) -> None:
         """A line to send. Returns at once."""
@@ -71,10 +72,10 @@ class Delivery:
 
     def close(self) -> None:
         """Wait for that, and say what was not sent."""
-        with self._news:
-            assert self._latest is not None
-            left = self._left()
-        self._thread.join(left + PATIENCE)
+        joined = None
+        while joined is not self._thread:  # a fault has it followed by another
+            joined = self._thread
+            joined.join(self._left() + PATIENCE)
         with self._news:
             unsent = len(self._lines) + self._is_busy
         for _ in range(unsent):
@@ -84,7 +85,21 @@ class Delivery:
 
     # The thread
 
+    def _begin(self) -> None:
+        self._thread = Thread(target=self._work, name=f"livecap-{self._sink.kind}", daemon=True)
+        self._thread.start()
+
     def _work(self) -> None:
+        is_whole = False
+        try:
+            self._send_all()
+            is_whole = True
+        finally:  # an error that nobody expects goes on to where those of threads are seen
+            if not is_whole:
+                self._begin_anew()
+        self._sink.close()
+
+    def _send_all(self) -> None:
         while (found := self._next()) is not None:
             result = self._deliver(*found)
             if result is None:
@@ -92,7 +107,17 @@ class Delivery:
             self._result(result)
             with self._news:
                 self._is_busy = False
-        self._sink.close()
+
+    def _begin_anew(self) -> None:
+        """After a fault of ours: the line is lost, the next may fare better."""
+        LOG.error("%s: a fault of livecap; a line may be lost", self._sink.name)
+        self._trouble = "a fault"
+        with self._news:
+            was_busy, self._is_busy = self._is_busy, False
+        if was_busy:
+            self._unsent += 1
+            self._count(self._sink.kind, "dropped")
+        self._begin()
 
     def _next(self) -> tuple[float, Said] | None:
         """The next line, once there is one; None at the end."""

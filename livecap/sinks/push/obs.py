@@ -7,6 +7,7 @@ CEA-608, 32 characters: what is longer, OBS has been seen to cut off (obs-studio
 import base64
 import hashlib
 import json
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -16,13 +17,13 @@ from livecap.cues import PRESETS
 from livecap.cues.width import clusters
 from livecap.events import Caption
 from livecap.sinks.lines import one_line
-from livecap.sinks.push.said import Pause, Refused, Said, Undelivered, cues_of
+from livecap.sinks.push.said import UNREADABLE, Pause, Refused, Said, Undelivered, cues_of
 
 HELLO, IDENTIFY, IDENTIFIED, REQUEST, RESPONSE = 0, 1, 2, 6, 7  # kinds of messages
 NOT_STREAMING, NOT_FOUND = 501, 600  # statuses of requests
 WRONG_PASSWORD = 4009  # as it closes the connection then
 PROTOCOL = 1  # the version of its remote procedure calls
-ANSWER = 5.0  # seconds until OBS has answered
+ANSWER = 5.0  # seconds until OBS has answered, whatever else it tells meanwhile
 LATER = 30.0  # seconds until a password is tried again: somebody has to change it first
 ROW = 32  # characters
 ROWS = 2  # of the text source
@@ -74,10 +75,10 @@ class Obs:
         rows = list(rows_of(said.caption))
         key = (said.session, said.number)
         first = self._part[2] if self._part[:2] == key else 0
-        time = min(sum(map(len, rows)) / SPEED, SPREAD)
+        seconds = min(sum(map(len, rows)) / SPEED, SPREAD)
         for number in range(first, len(rows)):
             if number:
-                pause(time / len(rows))
+                pause(seconds / len(rows))
             self._show(rows[number])
             self._part = (*key, number + 1)
 
@@ -114,10 +115,11 @@ class Obs:
         id = str(self._asked)
         try:
             _send(socket, REQUEST, {"requestType": kind, "requestId": id, "requestData": data})
+            latest = time.monotonic() + ANSWER
             while True:
-                told = _receive(socket, RESPONSE)
+                told = _receive(socket, RESPONSE, latest)
                 if told.get("requestId") == id:
-                    return int(told["requestStatus"]["code"])
+                    return _code(told)
         except Undelivered:
             self._leave()
             raise
@@ -126,13 +128,14 @@ class Obs:
         """Connect and say who we are. Raises Undelivered."""
         socket = self._socket = self._connect(self._url)
         try:
-            challenge = _receive(socket, HELLO).get("authentication")
+            latest = time.monotonic() + ANSWER
+            challenge = _receive(socket, HELLO, latest).get("authentication")
             if challenge and not self._password:
                 told = "it asks for a password: set LIVECAP_OBS_PASSWORD"
                 raise Undelivered(told, after=LATER)
             proof = {"authentication": answer(self._password, challenge)} if challenge else {}
             _send(socket, IDENTIFY, {"rpcVersion": PROTOCOL, "eventSubscriptions": 0, **proof})
-            _receive(socket, IDENTIFIED)
+            _receive(socket, IDENTIFIED, latest)
         except Undelivered as error:
             self._leave()
             if isinstance(error, Closed) and error.code == WRONG_PASSWORD:
@@ -146,10 +149,12 @@ class Obs:
         self._socket = None
 
 
-def answer(password: str, challenge: dict[str, str]) -> str:
-    """What proves that we know the password."""
-    secret = _hashed(password + challenge["salt"])
-    return _hashed(secret + challenge["challenge"])
+def answer(password: str, challenge: object) -> str:
+    """What proves that we know the password. Raises Undelivered if that is not asked as it is."""
+    match challenge:
+        case {"salt": str(salt), "challenge": str(nonce)}:
+            return _hashed(_hashed(password + salt) + nonce)
+    raise Undelivered(UNREADABLE)
 
 
 def rows_of(caption: Caption) -> Iterator[str]:
@@ -166,20 +171,33 @@ def rows_of(caption: Caption) -> Iterator[str]:
 
 
 def _hashed(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    found = hashlib.sha256(text.encode("utf-8", "surrogateescape"))  # as the environment has it
+    return base64.b64encode(found.digest()).decode()
 
 
 def _send(socket: Socket, kind: int, data: dict[str, object]) -> None:
     socket.send(json.dumps({"op": kind, "d": data}))
 
 
-def _receive(socket: Socket, kind: int) -> dict[str, Any]:
-    """The next message of a kind; others are passed over. Raises Undelivered."""
+def _code(told: dict[str, Any]) -> int:
+    """Of a response, its status. Raises Undelivered."""
+    status = told.get("requestStatus")
+    code = status.get("code") if isinstance(status, dict) else None
+    if not isinstance(code, int):
+        raise Undelivered(UNREADABLE)
+    return code
+
+
+def _receive(socket: Socket, kind: int, latest: float) -> dict[str, Any]:
+    """The next message of a kind, until then; others are passed over. Raises Undelivered."""
     while True:
+        left = latest - time.monotonic()
+        if left <= 0:
+            raise Undelivered("it does not answer")
         try:
-            told = json.loads(socket.receive(ANSWER))
+            told = json.loads(socket.receive(left))
             op, data = told["op"], told["d"]
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise Undelivered("it does not speak as obs-websocket 5 does") from None
         if op == kind and isinstance(data, dict):
             return data

@@ -7,6 +7,7 @@ from typing import Protocol
 from livecap.cues import Cue, Layout, Shaper
 from livecap.events import Caption
 
+UNREADABLE = "it answered something that can't be read"
 Pause = Callable[[float], None]  # waits for so many seconds, or less if there is a hurry
 
 
