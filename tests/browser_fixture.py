@@ -156,7 +156,12 @@ def speaking(server: Running, id: str) -> Iterator[tuple[Broadcast, str, Any]]:
 
 @contextmanager
 def talk(
-    playwright: Playwright, folder: Path, *flags: str, query: str = "", lead: float = LEAD
+    playwright: Playwright,
+    folder: Path,
+    *flags: str,
+    query: str = "",
+    lead: float = LEAD,
+    grant: bool = True,
 ) -> Iterator[tuple[Running, Page]]:
     """A server with a model that is warm, and its page with a talk that begins `lead` s on.
 
@@ -166,7 +171,7 @@ def talk(
     with (
         serving(embedded) as server,
         chromium(playwright, *FAKE, flag, *flags) as browser,
-        allowed(browser) as context,
+        allowed(browser, grant=grant) as context,
     ):
         page = context.new_page()
         faults = errors_of(page)

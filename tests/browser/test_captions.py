@@ -4,10 +4,7 @@ from pathlib import Path
 
 import pytest
 from browser_fixture import (
-    FAKE,
     WATCH,
-    allowed,
-    chromium,
     holds,
     lines,
     needs_browser,
@@ -18,7 +15,6 @@ from browser_fixture import (
 from command import SPEECH, Command, plain
 from jiwer import wer
 from playwright.sync_api import Playwright
-from server_fixture import Running
 
 pytestmark = needs_browser
 WORSE = 0.02  # of words, compared with the same recording as a file
@@ -49,22 +45,17 @@ def test_a_click_to_captions(
 
 
 @pytest.mark.parametrize("names", ["disable", "enable"])
-def test_addresses_behind_names(
-    names: str, server: Running, playwright: Playwright, tmp_path: Path
-) -> None:
+def test_addresses_behind_names(names: str, playwright: Playwright, tmp_path: Path) -> None:
     """Browsers hide a machine's addresses behind names in .local until a microphone is allowed for
     good: neither way is in the way of a call.
     """
     flag = f"--{names}-features=WebRtcHideLocalIpsWithMdns"
-    with chromium(playwright, *FAKE, flag) as browser, allowed(browser, grant=False) as context:
-        page = context.new_page()
+    with talk(playwright, tmp_path, flag, grant=False) as (_, page):
         offers: list[str] = []
         page.on("request", lambda one: offers.append(one.post_data or ""))
-        page.goto(f"http://{server.host}/")
         page.click("#start")
         status(page, "Listening by WebRTC")
-        page.click("#start")
-        status(page, "Stopped.")
+        holds(page, "my fellow america")
         (offer,) = [one for one in offers if "a=candidate:" in one]
         assert (".local " in offer) == (names == "enable")
 
