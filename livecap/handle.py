@@ -24,6 +24,7 @@ class Inbox:
 
     blocks: deque[tuple[int, Rows, str]] = field(default_factory=deque)
     samples: int = 0
+    since: float | None = None  # when the service first saw what waits here
     is_urgent: bool = False
     is_closed: bool = False
     is_dropped: bool = False
@@ -65,10 +66,11 @@ class Handle:
             if self.done:
                 return  # it was dropped, or its service has ended: nobody would take it
             assert not self.inbox.is_closed, "audio after the end"
+            is_first = not self.inbox.samples  # nobody waits for the rest of it yet
             self.inbox.blocks.append((start, pcm, reason))
             self.inbox.samples += pcm.shape[1]
             self.inbox.is_urgent |= not pcm.shape[1]
-            if self.inbox.is_due:
+            if is_first or self.inbox.is_due:
                 self._wake.notify()
 
     def finish(self) -> None:

@@ -45,7 +45,7 @@ class LiveStream(Handle):
             blocks = [*inbox.blocks]
             self.unheard += inbox.samples
             inbox.blocks.clear()
-            inbox.samples, inbox.is_urgent = 0, False
+            inbox.samples, inbox.since, inbox.is_urgent = 0, None, False
         return joined(blocks)
 
     def end(self) -> None:

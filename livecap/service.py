@@ -176,12 +176,22 @@ class Service:
     def _wait(self) -> bool:
         """Until there is something to do; False when there never will be."""
         with self.wake:
-            while not self._stopping and not self._rounds.is_due:
-                some = [one.inbox for one in self._open.streams if one.inbox.samples]
-                if not self.wake.wait(LITTLE if some else None):
-                    for inbox in some:  # no more has come: it may be all that was waited for
-                        inbox.is_urgent = True
+            while not self._stopping:
+                some = self._little()
+                if self._rounds.is_due:
+                    break
+                self.wake.wait(LITTLE if some else None)
             return not self._stopping
+
+    def _little(self) -> bool:
+        """Whether too little audio waits to be judged. After a while it is: no more may come."""
+        now, found = self._clock(), False
+        for inbox in (stream.inbox for stream in self._open.streams):
+            if inbox.samples:
+                inbox.since = now if inbox.since is None else inbox.since
+                inbox.is_urgent |= now - inbox.since >= LITTLE
+                found = True
+        return found
 
     def _fail(self, error: LivecapError) -> None:
         """The model can't go on: all streams are told."""

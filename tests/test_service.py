@@ -192,6 +192,14 @@ class Listener:
         return [word.text for caption in captions for word in caption.words]
 
 
+def until(is_so: Callable[[], bool]) -> None:
+    """Ask again and again."""
+    deadline = time.monotonic() + PATIENCE
+    while not is_so():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
 def text_of(seed: int, count: int = 20) -> Pcm:
     """Words and pauses of many lengths."""
     generator = random.Random(seed)
@@ -556,25 +564,30 @@ def test_a_slow_stream_does_not_hold_up_the_end_of_another() -> None:
         busy.stream.drop()
 
 
-def test_a_little_audio_is_judged_if_no_more_comes() -> None:
-    """Nothing is waited for that will not come."""
+@pytest.mark.parametrize("company", [False, True], ids=["alone", "beside another"])
+def test_a_little_audio_is_judged_if_no_more_comes(company: bool) -> None:
+    """Nothing is waited for that will not come, whether the service sleeps then or is busy."""
     with serving(Readers()) as service:
-        stream = service.open(replace(CONFIG, turns=True))
-        stream.send(0, speak([Said(0, 800 * ms, 0)])[None])
-        end = 800 * ms
-        told: list[Event] = []
-        while not any(isinstance(event, Voice) and not event.begins for event in told):
-            stream.send(end, np.zeros((1, AT_ONCE // 4), np.float32))
-            end += AT_ONCE // 4
-            told += stream.take()
-            if end >= 800 * ms + CONFIG.pause + 4 * FRAME:
-                break  # that is enough silence, and no more comes
-        deadline = time.monotonic() + PATIENCE
-        while not any(isinstance(event, Voice) and not event.begins for event in told):
-            assert time.monotonic() < deadline
-            stream.wait(1.0)
-            told += stream.take()
+        stream, other = service.open(replace(CONFIG, turns=True)), service.open(CONFIG)
+        said = speak([Said(0, 800 * ms, 0)])
+        end = (len(said) + CONFIG.pause) // AT_ONCE * AT_ONCE
+        stream.send(0, np.pad(said, (0, end - len(said)))[None])
+        until(lambda: not stream.inbox.samples)
+        time.sleep(0.1)  # the service has nothing to do
+        assert not any(isinstance(event, Voice) and not event.begins for event in stream.take())
+        stream.send(
+            end, np.zeros((1, AT_ONCE // 4), np.float32)
+        )  # the end of the pause, and no more
+        heard = count(0, AT_ONCE)
+
+        def has_ended() -> bool:
+            if company:
+                other.send(next(heard), np.zeros((1, AT_ONCE), np.float32))
+            return any(isinstance(event, Voice) and not event.begins for event in stream.take())
+
+        until(has_ended)
         stream.drop()
+        other.drop()
 
 
 class Whole(Reader):
