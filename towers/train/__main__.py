@@ -42,7 +42,7 @@ def _synth(options: argparse.Namespace) -> None:
         seconds=options.hours * 3600,
         split=options.split,
         seed=options.seed,
-        lengths=Lengths(options.shortest, options.longest),
+        lengths=Lengths(options.shortest, options.longest, options.silent),
     )
     print(f"{len(made)} utterances in {options.folder / 'manifest.jsonl'}")
 
@@ -122,6 +122,7 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--seed", type=int, default=0)
     made.add_argument("--shortest", type=float, default=1.0, help="seconds of an utterance")
     made.add_argument("--longest", type=float, default=12.0)
+    made.add_argument("--silent", type=float, default=0.05, help="share in which nobody speaks")
     made.set_defaults(run=_synth)
 
     fitted = _trainer(commands.add_parser("fit", help="a model from speech and text"), FitConfig())

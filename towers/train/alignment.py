@@ -21,7 +21,7 @@ def labels(one: Utterance, vocabulary: Vocabulary, frames: int) -> Tensor | None
     A token's last row says nothing, so that two of the same are two. What follows a word without a
     space, as a full stop does, is said right after it.
     """
-    if not one.words:
+    if one.text and not one.words:
         return None
     rows = rows_of(frames)
     numbers = torch.arange(rows)

@@ -1,4 +1,5 @@
-"""Synthesised speech for training: many voices, speeds, pitches, levels, noises, pauses, lengths.
+"""Synthesised speech for training: many voices, speeds, pitches, levels, noises, pauses, lengths;
+and now and then nobody speaks.
 
 Utterance n of a seed is the same however many are made. Training and held-out speech differ in
 voices, and in sentences: no sentence of more than two words of the one is in the other.
@@ -31,16 +32,20 @@ EDGES = 0.05, 0.6  # seconds of silence before and after
 HELD_OUT = 8  # one sentence of so many is kept from training
 QUIETEST, LOUDEST = -30.0, -3.0  # dB of full scale, the peak
 NOISE = 8.0, 45.0  # dB by which speech is louder
+SILENCE = -75.0, -20.0  # dB of full scale, where nobody speaks
+LONGEST_SILENCE = 12.0  # seconds
+HUM = 50.0, 400.0  # Hz
 
 Split = Literal["train", "test"]
 
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Seconds of the utterances."""
+    """Seconds of the utterances, and in how many of them nobody speaks."""
 
     shortest: float = 1.0
     longest: float = 12.0
+    silent: float = 0.05  # of all
 
 
 def synthesise(
@@ -65,7 +70,10 @@ def _made(
     made, done = list[Utterance](), 0.0
     while done < seconds:
         random = Random(f"{seed} {split} {len(made)}")
-        pcm, said = utterance(espeak, random, split, lengths)
+        if Random(f"{seed} {split} {len(made)} silent").random() < lengths.silent:
+            pcm, said = silence(random, lengths), list[Said]()
+        else:
+            pcm, said = utterance(espeak, random, split, lengths)
         path = folder / f"{len(made):06}.wav"
         write_audio(path, pcm)
         text = " ".join(sentence for sentence, _ in said)
@@ -101,6 +109,21 @@ def utterance(
     return _recorded(np.concatenate(pieces), random), said
 
 
+def silence(random: Random, lengths: Lengths) -> Pcm:
+    """Nothing at all, a hum, or the noise of a room."""
+    seconds = random.uniform(lengths.shortest, min(lengths.longest, LONGEST_SILENCE))
+    times = np.arange(int(seconds * RATE)) / RATE
+    kind = random.choice(("nothing", "hum", "noise", "noise"))
+    if kind == "nothing":
+        return np.zeros(len(times), np.float32)
+    if kind == "hum":
+        sound = np.sin(times * random.uniform(*HUM) * 2 * np.pi).astype(np.float32)
+    else:
+        generator = np.random.default_rng(random.getrandbits(32))
+        sound = _noise(generator, random.uniform(0.0, 1.0), len(times))
+    return sound * np.float32(10 ** (random.uniform(*SILENCE) / 20))
+
+
 def _belongs(text: str, split: Split) -> bool:
     """Whether a sentence may be said there; those of one and two words are said everywhere."""
     is_held_out = sha256(text.encode()).digest()[0] % HELD_OUT == 0
@@ -127,10 +150,15 @@ def _recorded(pcm: Pcm, random: Random) -> Pcm:
     generator = np.random.default_rng(random.getrandbits(32))
     level = 10 ** (random.uniform(QUIETEST, LOUDEST) / 20)
     clean = pcm * (level / max(float(np.abs(pcm).max()), 1e-6))
-    spectrum = np.fft.rfft(generator.normal(size=len(pcm)))
-    slope = random.uniform(0.0, 1.0)  # white to pink
-    spectrum /= np.maximum(np.arange(len(spectrum)), 20.0) ** (slope / 2)
-    noise = np.fft.irfft(spectrum, len(pcm))
     loudness = float(np.sqrt(np.mean(clean[np.abs(clean) > level / 100] ** 2)))
-    wanted = loudness / 10 ** (random.uniform(*NOISE) / 20)
-    return (clean + noise * (wanted / float(np.sqrt(np.mean(noise**2))))).astype(np.float32)
+    noise = _noise(generator, random.uniform(0.0, 1.0), len(pcm))
+    recorded: Pcm = clean + noise * np.float32(loudness / 10 ** (random.uniform(*NOISE) / 20))
+    return recorded
+
+
+def _noise(generator: np.random.Generator, slope: float, samples: int) -> Pcm:
+    """From white (0) to pink (1), of loudness 1."""
+    spectrum = np.fft.rfft(generator.normal(size=samples))
+    spectrum /= np.maximum(np.arange(len(spectrum)), 20.0) ** (slope / 2)
+    noise: Pcm = np.fft.irfft(spectrum, samples).astype(np.float32)
+    return noise / np.float32(np.sqrt(np.mean(noise**2)))
