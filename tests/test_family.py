@@ -22,8 +22,8 @@ from livecap.engine.engine import Engine
 from livecap.engine.pages import Table
 from livecap.engine.request import Request
 from livecap.engine.request import Sequence as Decoded
-from livecap.events import RATE, Word
-from livecap.models import whisper_fallback
+from livecap.events import RATE, Scores, Word
+from livecap.models import whisper_fallback, whisper_text
 from livecap.models.load import Loaded, load_model
 from livecap.models.runaway import Runaway
 from livecap.recognizer import Recognizer
@@ -311,3 +311,27 @@ def test_a_loop_is_believed_if_it_would_be_said_once(
     assert attempt.looped
     assert list(attempt.tokens) == once
     assert fallback._is_said_once(decoded, attempt, seconds) == is_believed
+
+
+def test_a_sentence_begins_after_the_pause_that_its_first_word_was_given() -> None:
+    """And what the word before it left over is not its own."""
+    ms = RATE // 1000
+    pcm = np.full(4 * RATE, 1e-4, np.float32)
+    for start, stop in ((200, 700), (1500, 1700), (1700, 2600), (3400, 3900)):
+        pcm[start * ms : stop * ms] = 0.1
+
+    def timed(*times: tuple[str, int, int]) -> list[tuple[int | None, int | None]]:
+        given = [Word(text, start * ms, stop * ms, 1.0) for text, start, stop in times]
+        scores = Scores((), 0.0, 0.0, 1.0, 0.0)
+        return [(w.start, w.end) for w in whisper_text._timed(given, scores, pcm).words]
+
+    opening = timed((" He", 500, 1700), (" was", 1700, 2600))
+    assert opening[0] == (1500 * ms, 1700 * ms)
+    inside = timed((" so.", 200, 700), (" He", 700, 1700), (" was", 1700, 2600))
+    assert inside[1] == (1500 * ms, 1700 * ms)
+    short = timed((" so", 200, 900), (" he", 900, 1700), (" was", 1700, 2600), (" it", 3300, 4000))
+    assert short[0][1] == 700 * ms  # a long quiet end is no part of a word
+    assert short[1][0] == 1500 * ms
+    assert short[3] == (3400 * ms, 3900 * ms)
+    near = timed((" a", 200, 700), (" b", 1400, 1700), (" c", 1700, 2600))
+    assert near[1][0] == 1400 * ms  # a short one may be: words begin softly

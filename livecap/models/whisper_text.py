@@ -22,6 +22,7 @@ Pcm = NDArray[np.float32]
 LONGEST = 7 * 16_000 // 10  # samples: no median word takes longer than 0.7 s
 LOUD = 90  # percentile of a window's loudness that speech in it has
 QUIET = 0.15  # of that: below is a pause
+PAUSE = 8 * SAMPLES_PER_ROW  # samples, 0.16 s: so long a quiet end of a word is no part of it
 SQUEEZED = 2  # words at the end without audio that are made up; a single one may be short
 SENTENCE_END = ".。!！?？"
 
@@ -246,21 +247,25 @@ def _is_brief(word: Word) -> bool:
 def _timed(words: list[Word], scores: Scores, pcm: Pcm) -> Passage:
     """Aligned words of one stretch -> its passage, without the pauses inside over-long words.
 
-    The path gives a pause to the word before or after it, so a word that takes more than twice the
-    median loses its quiet ends, and so do the outermost words, which take what padding there is.
-    openai-whisper cuts long words by their length alone.
+    The path gives a pause to the word before or after it, so a word loses its quiet ends where they
+    are long, or where it takes more than twice the median itself; and the outermost words lose them
+    in any case, which take what padding there is. One that opens a sentence begins after the pause
+    in it, if there is one: what comes before is the last word's. openai-whisper cuts long words by
+    their length alone.
     """
+    quiet = QUIET * float(np.percentile(_loudness(pcm), LOUD)) if len(pcm) >= SAMPLES_PER_ROW else 0
     lengths = sorted(filter(None, ((word.end or 0) - (word.start or 0) for word in words)))
     most = 2 * (min(lengths[len(lengths) // 2], LONGEST) if lengths else LONGEST)
     trimmed: list[Word] = []
     for place, word in enumerate(words):
         assert word.start is not None
         assert word.end is not None
-        start, end = word.start, word.end
-        if end - start > most or place in (0, len(words) - 1):
-            start, end = _voiced(pcm, start, end)
+        opens = place == 0 or words[place - 1].text.rstrip()[-1:] in SENTENCE_END
+        start, end = _voiced(pcm, word.start, word.end, quiet, opens=opens)
+        if word.end - word.start <= most and place not in (0, len(words) - 1):
+            start = start if start - word.start >= PAUSE else word.start
+            end = end if word.end - end >= PAUSE else word.end
         if end - start > most:
-            opens = place == 0 or words[place - 1].text.rstrip()[-1:] in SENTENCE_END
             start, end = (
                 (end - most, end) if opens and place + 1 < len(words) else (start, start + most)
             )
@@ -272,13 +277,17 @@ def _timed(words: list[Word], scores: Scores, pcm: Pcm) -> Passage:
     return Passage(first, max(last, first + 1), tuple(trimmed), scores)
 
 
-def _voiced(pcm: Pcm, start: int, end: int) -> tuple[int, int]:
-    """Samples [start, end) -> the same without its quiet ends."""
-    rows = _loudness(pcm[start:end])
-    loud = np.flatnonzero(rows > QUIET * np.percentile(_loudness(pcm), LOUD))
+def _voiced(pcm: Pcm, start: int, end: int, quiet: float, *, opens: bool) -> tuple[int, int]:
+    """Samples [start, end) -> the same without ends of that loudness or less.
+
+    With `opens`, only what comes after the last pause.
+    """
+    loud = np.flatnonzero(_loudness(pcm[start:end]) > quiet)
     if not len(loud):
         return start, end
-    first, last = int(loud[0]), int(loud[-1]) + 1
+    pauses = np.flatnonzero(np.diff(loud) * SAMPLES_PER_ROW > PAUSE) if opens else ()
+    first = int(loud[pauses[-1] + 1] if len(pauses) else loud[0])
+    last = int(loud[-1]) + 1
     return start + first * SAMPLES_PER_ROW, min(start + last * SAMPLES_PER_ROW, end)
 
 
