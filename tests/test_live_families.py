@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from live_play import play, text_of
 from qwen_models import save_causal, save_official, tiny_qwen
 from torch import Tensor
 
@@ -16,7 +17,7 @@ from livecap.checkpoints import resolve
 from livecap.commit import LocalAgreement
 from livecap.config import DecodeConfig, LiveOptions, ModelConfig, VadConfig
 from livecap.engine.request import Request
-from livecap.events import RATE, Caption, Event
+from livecap.events import RATE, Event
 from livecap.frontends.file import FileRun, Progress
 from livecap.frontends.pump import Pump, ReadConfig
 from livecap.live import Live
@@ -102,44 +103,6 @@ def settings(loaded: Loaded, **changes: Any) -> LiveConfig:
     return replace(config, catch_up=False, **changes)
 
 
-Change = Callable[[Work], Work]
-
-
-def play(loaded: Loaded, pcm: Pcm, config: LiveConfig, change: Change = lambda work: work) -> Any:
-    """A recording through one live stream -> its events, and the hypotheses on the way."""
-    live = Live(config)
-    stream = SourceStream([live], load_silero())
-    recognizer: Recognizer[int] = Recognizer(loaded.model, DecodeConfig(), most=1)
-    events: list[Event] = []
-    found: list[Hypothesis] = []
-
-    def work_off() -> None:
-        while given := stream.work():
-            recognizer.submit(0, change(given[1]))
-            while not (done := recognizer.step()):
-                pass
-            found.append(replace(done[0][1], work=given[1]))
-            events.extend(stream.accept(0, found[-1]))
-            for kept in live.released():
-                recognizer.forget(kept)
-        events.extend(stream.events())
-
-    for at in range(0, len(pcm), RATE // 2):
-        stream.feed(at, pcm[None, at : at + RATE // 2])
-        work_off()
-    stream.close()
-    work_off()
-    for kept in live.released():
-        recognizer.forget(kept)
-    pages = loaded.model.decoder.pages
-    assert pages.available == pages.count, "pages leaked"
-    return [*events, *stream.finish()], found
-
-
-def text_of(events: list[Event]) -> str:
-    return "".join(event.text for event in events if isinstance(event, Caption))
-
-
 @pytest.mark.parametrize("family", FAMILIES)
 def test_what_is_said_leads_and_never_changes(
     family: str, loaded: Callable[[str], Loaded], jfk: Pcm
@@ -164,7 +127,7 @@ def test_drafted_is_as_undrafted(family: str, loaded: Callable[[str], Loaded], j
 
     config = settings(loaded(family))
     events, found = play(loaded(family), jfk[: 7 * RATE], config)
-    assert any(one.work.update.draft for one in found)
+    assert any(one.work.update and one.work.update.draft for one in found)
     again, plain = play(loaded(family), jfk[: 7 * RATE], config, undrafted)
     assert [one.tokens for one in plain] == [one.tokens for one in found]
     assert text_of(again) == text_of(events)
