@@ -34,6 +34,7 @@ from towers.train.manifest import (
     RATE,
     BadManifest,
     Utterance,
+    read_audio,
     read_manifest,
     write_audio,
     write_manifest,
@@ -264,28 +265,39 @@ def test_the_commands_from_speech_to_words(
     except espeak.Unspoken as error:
         pytest.skip(str(error))
     said, told = str(tmp_path / "said"), str(tmp_path / "said" / "manifest.jsonl")
-    assert command.main(["synth", said, "--hours", "0.003", "--longest", "3"]) == 0
+    assert command.main(["synth", said, "--hours", "0.003", "--longest", "3", "--silent", "0"]) == 0
     few = ["--warmup", "1", "--batch-seconds", "4", "--every", "2", "--masks", "0"]
     out, pulled = str(tmp_path / "out"), str(tmp_path / "pulled")
     assert command.main(["fit", told, out, "--steps", "4", "--ctc-steps", "2", *few]) == 0
     made = f"{out}/model"
     assert command.main(["distill", told, pulled, "--model", made, "--steps", "2", *few]) == 0
     assert command.main(["evaluate", made, told, "--most", "1"]) == 0
-    assert "WER offline" in capsys.readouterr().out
+    assert command.main(["evaluate", f"{pulled}/tower", told, "--most", "1"]) == 0
+    assert capsys.readouterr().out.count("WER offline") == 2
     assert command.main(["fit", str(tmp_path / "none"), out]) == 1
     assert "none" in capsys.readouterr().err
 
 
 def test_synthesised_speech_is_the_same_again_and_held_out_by_sentence(tmp_path: Path) -> None:
     try:
-        train = synthesise(tmp_path / "a", seconds=40, split="train", seed=1, lengths=Lengths(1, 4))
+        train = synthesise(
+            tmp_path / "a", seconds=40, split="train", seed=1, lengths=Lengths(1, 4, 0)
+        )
     except espeak.Unspoken as error:
         pytest.skip(str(error))
-    again = synthesise(tmp_path / "b", seconds=20, split="train", seed=1, lengths=Lengths(1, 4))
+    again = synthesise(tmp_path / "b", seconds=20, split="train", seed=1, lengths=Lengths(1, 4, 0))
     for one, other in zip(train, again, strict=False):
         assert one.text == other.text
         assert one.words == other.words
         assert one.audio.read_bytes() == other.audio.read_bytes()
+    assert all(one.text and one.words for one in again)
+    quiet = synthesise(tmp_path / "d", seconds=9, split="train", seed=1, lengths=Lengths(1, 4, 1.0))
+    vocabulary = closed(["red"])
+    for one in quiet:
+        assert not one.text
+        told = labels(one, vocabulary, 100 * len(read_audio(one.audio)) // RATE)
+        assert told is not None
+        assert set(told.tolist()) == {vocabulary.count}
     test = synthesise(tmp_path / "c", seconds=40, split="test", seed=1, lengths=Lengths(1, 4))
     sentences = [
         {part for u in split for part in u.text.split(".") if len(part.split()) > 2}

@@ -4,6 +4,7 @@ import argparse
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -20,6 +21,7 @@ from towers.train.sprout import sprout
 from towers.train.synth import Lengths, synthesise
 from towers.train.vocabulary import closed, read
 
+SUBFOLDER = "decoder"  # of a causal tower's folder, with the model that reads its rows
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
@@ -56,17 +58,7 @@ def _fit(options: argparse.Namespace) -> None:
         vocabulary = closed(one.text for one in utterances)
         model = sprout(vocabulary, seed=options.seed)
     config = FitConfig(
-        steps=options.steps,
-        rate=options.rate,
-        warmup=options.warmup,
-        frames=int(options.batch_seconds * 100),
-        ctc_steps=options.ctc_steps,
-        ctc=options.ctc,
-        seed=options.seed,
-        every=options.every,
-        dtype=TYPES[options.dtype],
-        masks=options.masks,
-        lora=options.lora,
+        ctc_steps=options.ctc_steps, ctc=options.ctc, lora=options.lora, **_steps(options)
     )
     _tell(fit(model, vocabulary, utterances, mels, options.folder, config))
     merge(model)
@@ -79,23 +71,30 @@ def _distill(options: argparse.Namespace) -> None:
     mels = features(utterances, options.cache or options.folder / "mels")
     model, vocabulary = load_model(options.model), read(options.model)
     student = Student(tower_of(model))
-    config = DistillConfig(
-        steps=options.steps,
-        rate=options.rate,
-        warmup=options.warmup,
-        frames=int(options.batch_seconds * 100),
-        layers=options.layers,
-        answer=options.answer,
-        seed=options.seed,
-        every=options.every,
-        dtype=TYPES[options.dtype],
-        masks=options.masks,
-    )
+    config = DistillConfig(layers=options.layers, answer=options.answer, **_steps(options))
     _tell(distill(model, student, vocabulary, utterances, mels, options.folder, config))
-    save_tower(
-        student.tensors(), options.folder / "tower", base=str(options.model), dtype=torch.bfloat16
-    )
-    print(f"written: {options.folder / 'tower'}")
+    tower = options.folder / "tower"
+    save_tower(student.tensors(), tower, base=options.model.resolve().name, dtype=torch.bfloat16)
+    decoder = tower / SUBFOLDER
+    if decoder.is_symlink():
+        decoder.unlink()
+    if not decoder.exists():  # so that the folder can be run as it is
+        decoder.symlink_to(options.model.resolve(), target_is_directory=True)
+    print(f"written: {tower}")
+
+
+def _steps(options: argparse.Namespace) -> dict[str, Any]:
+    """What both ways of training are told alike."""
+    return {
+        "steps": options.steps,
+        "rate": options.rate,
+        "warmup": options.warmup,
+        "frames": int(options.batch_seconds * 100),
+        "seed": options.seed,
+        "every": options.every,
+        "dtype": TYPES[options.dtype],
+        "masks": options.masks,
+    }
 
 
 def _evaluate(options: argparse.Namespace) -> None:

@@ -29,6 +29,8 @@ class Score:
     live: int
 
     def __str__(self) -> str:
+        if not self.words:
+            return f"{self.offline} words offline and {self.live} live, where nothing was said"
         shares = (f"{100 * one / self.words:.2f} %" for one in (self.offline, self.live))
         return "WER offline {}, live {}, of {} words".format(*shares, self.words)
 
