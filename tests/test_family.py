@@ -333,5 +333,7 @@ def test_a_sentence_begins_after_the_pause_that_its_first_word_was_given() -> No
     assert short[0][1] == 700 * ms  # a long quiet end is no part of a word
     assert short[1][0] == 1500 * ms
     assert short[3] == (3400 * ms, 3900 * ms)
+    breath = timed((" so.", 200, 700), (" Well,", 1400, 3440), (" it", 3440, 3900))
+    assert breath[1] == (1600 * ms, 2600 * ms)  # rows of the next word are no sound of its own
     near = timed((" a", 200, 700), (" b", 1400, 1700), (" c", 1700, 2600))
     assert near[1][0] == 1400 * ms  # a short one may be: words begin softly

@@ -23,6 +23,7 @@ LONGEST = 7 * 16_000 // 10  # samples: no median word takes longer than 0.7 s
 LOUD = 90  # percentile of a window's loudness that speech in it has
 QUIET = 0.15  # of that: below is a pause
 PAUSE = 8 * SAMPLES_PER_ROW  # samples, 0.16 s: so long a quiet end of a word is no part of it
+SOUND = 4  # rows, 80 ms: what is loud for a shorter time, with pauses around it, is no word
 SQUEEZED = 2  # words at the end without audio that are made up; a single one may be short
 SENTENCE_END = ".。!！?？"
 
@@ -245,13 +246,13 @@ def _is_brief(word: Word) -> bool:
 
 
 def _timed(words: list[Word], scores: Scores, pcm: Pcm) -> Passage:
-    """Aligned words of one stretch -> its passage, without the pauses inside over-long words.
+    """Aligned words of one stretch -> its passage, without the pauses that words were given.
 
     The path gives a pause to the word before or after it, so a word loses its quiet ends where they
     are long, or where it takes more than twice the median itself; and the outermost words lose them
-    in any case, which take what padding there is. One that opens a sentence begins after the pause
-    in it, if there is one: what comes before is the last word's. openai-whisper cuts long words by
-    their length alone.
+    in any case, which take what padding there is. One that opens a sentence, or the stretch, begins
+    after the pause in it, if there is one: what comes before is the last word's. openai-whisper
+    cuts long words by their length alone.
     """
     quiet = QUIET * float(np.percentile(_loudness(pcm), LOUD)) if len(pcm) >= SAMPLES_PER_ROW else 0
     lengths = sorted(filter(None, ((word.end or 0) - (word.start or 0) for word in words)))
@@ -261,14 +262,13 @@ def _timed(words: list[Word], scores: Scores, pcm: Pcm) -> Passage:
         assert word.start is not None
         assert word.end is not None
         opens = place == 0 or words[place - 1].text.rstrip()[-1:] in SENTENCE_END
+        opens = opens and place + 1 < len(words)
         start, end = _voiced(pcm, word.start, word.end, quiet, opens=opens)
         if word.end - word.start <= most and place not in (0, len(words) - 1):
             start = start if start - word.start >= PAUSE else word.start
             end = end if word.end - end >= PAUSE else word.end
         if end - start > most:
-            start, end = (
-                (end - most, end) if opens and place + 1 < len(words) else (start, start + most)
-            )
+            start, end = (end - most, end) if opens else (start, start + most)
         end = max(end, min(start + SAMPLES_PER_ROW, len(pcm)))  # every word takes some time
         trimmed.append(replace(word, start=start, end=end))
     first, last = trimmed[0].start, trimmed[-1].end
@@ -285,9 +285,9 @@ def _voiced(pcm: Pcm, start: int, end: int, quiet: float, *, opens: bool) -> tup
     loud = np.flatnonzero(_loudness(pcm[start:end]) > quiet)
     if not len(loud):
         return start, end
-    pauses = np.flatnonzero(np.diff(loud) * SAMPLES_PER_ROW > PAUSE) if opens else ()
-    first = int(loud[pauses[-1] + 1] if len(pauses) else loud[0])
-    last = int(loud[-1]) + 1
+    runs = np.split(loud, np.flatnonzero(np.diff(loud) * SAMPLES_PER_ROW > PAUSE) + 1)
+    runs = [run for run in runs if len(run) >= SOUND] or runs
+    first, last = int(runs[-1 if opens else 0][0]), int(runs[-1][-1]) + 1
     return start + first * SAMPLES_PER_ROW, min(start + last * SAMPLES_PER_ROW, end)
 
 
