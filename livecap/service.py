@@ -177,21 +177,22 @@ class Service:
         """Until there is something to do; False when there never will be."""
         with self.wake:
             while not self._stopping:
-                some = self._little()
+                soon = self._little()
                 if self._rounds.is_due:
                     break
-                self.wake.wait(LITTLE if some else None)
+                self.wake.wait(soon)
             return not self._stopping
 
-    def _little(self) -> bool:
-        """Whether too little audio waits to be judged. After a while it is: no more may come."""
-        now, found = self._clock(), False
+    def _little(self) -> float | None:
+        """Seconds until audio is judged that is too little to be worth it; None if none waits."""
+        now, soon = self._clock(), None
         for inbox in (stream.inbox for stream in self._open.streams):
             if inbox.samples:
                 inbox.since = now if inbox.since is None else inbox.since
-                inbox.is_urgent |= now - inbox.since >= LITTLE
-                found = True
-        return found
+                left = inbox.since + LITTLE - now
+                inbox.is_urgent |= left <= 0  # no more has come: it may be all that was waited for
+                soon = left if soon is None else min(soon, left)
+        return soon
 
     def _fail(self, error: LivecapError) -> None:
         """The model can't go on: all streams are told."""
