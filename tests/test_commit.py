@@ -168,6 +168,18 @@ def test_what_is_improbable_is_held_back_once() -> None:
     assert policy.decide(first.said, other, final=True).commit == (" o", " p", " d")
 
 
+def test_what_two_hypotheses_agree_in_is_said_though_it_is_improbable() -> None:
+    unsure = Heard((" a", " b"), 2 * RATE, ends=(RATE, 7 * RATE // 4), chances=(0.2, 0.2))
+    first = AlignAtt().decide(Said(), unsure, final=False)
+    assert first.commit == ()
+    more = Heard(
+        (" a", " b", " c"), 4 * RATE, ends=(RATE, 7 * RATE // 4, 4 * RATE), chances=(0.2,) * 3
+    )
+    assert AlignAtt().decide(first.said, more, final=False).commit == (" a", " b")
+    other = replace(more, words=(" a", " x", " c"))
+    assert AlignAtt().decide(first.said, other, final=False).commit == (" a",)
+
+
 def test_what_comes_before_the_improbable_word_is_said() -> None:
     found = Heard((" a", " b", " c", " d"), 3 * RATE, ends=ENDS, chances=(0.9, 0.4, 0.9, 0.9))
     first = AlignAtt().decide(Said(), found, final=False)
