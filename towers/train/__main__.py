@@ -74,13 +74,19 @@ def _distill(options: argparse.Namespace) -> None:
     config = DistillConfig(layers=options.layers, answer=options.answer, **_steps(options))
     _tell(distill(model, student, vocabulary, utterances, mels, options.folder, config))
     tower = options.folder / "tower"
-    save_tower(student.tensors(), tower, base=options.model.resolve().name, dtype=torch.bfloat16)
-    decoder = tower / SUBFOLDER
+    save_tower(student.tensors(), tower, base=str(options.model), dtype=torch.bfloat16)
+    print(f"written: {tower}")
+    _join(tower / SUBFOLDER, options.model.resolve())
+
+
+def _join(decoder: Path, model: Path) -> None:
+    """Let a tower's folder know its decoder by a link, so that it can be run as it is."""
     if decoder.is_symlink():
         decoder.unlink()
-    if not decoder.exists():  # so that the folder can be run as it is
-        decoder.symlink_to(options.model.resolve(), target_is_directory=True)
-    print(f"written: {tower}")
+    try:
+        decoder.symlink_to(model, target_is_directory=True)
+    except OSError as error:  # one is there already, or links aren't allowed
+        print(f"To run it, put {model} there as {decoder}: {error}", file=sys.stderr)
 
 
 def _steps(options: argparse.Namespace) -> dict[str, Any]:
@@ -119,9 +125,9 @@ def _parser() -> argparse.ArgumentParser:
     made.add_argument("--hours", type=float, default=6.0)
     made.add_argument("--split", choices=("train", "test"), default="train")
     made.add_argument("--seed", type=int, default=0)
-    made.add_argument("--shortest", type=float, default=1.0, help="seconds of an utterance")
-    made.add_argument("--longest", type=float, default=12.0)
-    made.add_argument("--silent", type=float, default=0.05, help="share in which nobody speaks")
+    made.add_argument("--shortest", type=_seconds, default=1.0, help="seconds of an utterance")
+    made.add_argument("--longest", type=_seconds, default=12.0)
+    made.add_argument("--silent", type=_share, default=0.05, help="share in which nobody speaks")
     made.set_defaults(run=_synth)
 
     fitted = _trainer(commands.add_parser("fit", help="a model from speech and text"), FitConfig())
@@ -147,6 +153,18 @@ def _parser() -> argparse.ArgumentParser:
     judged.add_argument("--threads", type=int, default=0)
     judged.set_defaults(run=_evaluate)
     return parser
+
+
+def _seconds(text: str) -> float:
+    if not 0.1 <= float(text) <= 3600:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0.1 and 3600 seconds")
+    return float(text)
+
+
+def _share(text: str) -> float:
+    if not 0 <= float(text) <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")
+    return float(text)
 
 
 def _trainer(

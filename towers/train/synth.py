@@ -111,7 +111,8 @@ def utterance(
 
 def silence(random: Random, lengths: Lengths) -> Pcm:
     """Nothing at all, a hum, or the noise of a room."""
-    seconds = random.uniform(lengths.shortest, min(lengths.longest, LONGEST_SILENCE))
+    most = max(min(lengths.longest, LONGEST_SILENCE), lengths.shortest)
+    seconds = random.uniform(lengths.shortest, most)
     times = np.arange(int(seconds * RATE)) / RATE
     kind = random.choice(("nothing", "hum", "noise", "noise"))
     if kind == "nothing":
