@@ -12,18 +12,23 @@ from torch import Tensor
 SMOOTH = 7  # rows in the median filter
 
 
-def token_rows(scores: Tensor, rows: int, *, skip: int = 0, after: int = 0) -> NDArray[np.intp]:
-    """Scores before softmax [head, token, row] -> the row at which each token starts [token + 1].
+def token_rows(
+    scores: Tensor, rows: int, *, skip: int = 0, after: int = 0
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Scores before softmax [head, token, row] -> the row at which each token starts [token + 1],
+    and the one in which it was heard most [token].
 
-    Only the first `rows` rows hold the audio that was spoken. The last entry is where the last
+    Only the first `rows` rows hold the audio that was spoken. The last start is where the last
     token ends. Starts never decrease. Of the first `skip` tokens it is known that they were spoken
     before row `after`: they are left out.
     """
     matrix = attention_matrix(scores[:, :, :rows])[skip:, after:].cpu().double().numpy()
     tokens, at = path(-matrix)
-    at = at + after
     first = np.diff(tokens, prepend=-1) > 0  # where the path enters a token
-    return np.append(at[first], at[-1] + 1)
+    starts = np.append(at[first], at[-1] + 1)
+    spans = zip(matrix, starts[:-1], np.maximum(starts[1:], starts[:-1] + 1), strict=True)
+    peaks = np.array([start + row[start:stop].argmax() for row, start, stop in spans], np.intp)
+    return starts + after, peaks + after
 
 
 def attention_matrix(scores: Tensor) -> Tensor:

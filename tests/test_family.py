@@ -23,7 +23,7 @@ from livecap.engine.pages import Table
 from livecap.engine.request import Request
 from livecap.engine.request import Sequence as Decoded
 from livecap.events import RATE, Scores, Word
-from livecap.models import whisper_fallback, whisper_text
+from livecap.models import whisper_fallback, whisper_times
 from livecap.models.load import Loaded, load_model
 from livecap.models.runaway import Runaway
 from livecap.recognizer import Recognizer
@@ -233,7 +233,7 @@ def test_alignment_steps_equal_transformers() -> None:
     for ours, their in zip(path(cost), theirs, strict=True):
         assert np.array_equal(ours, their)
     jumps = np.pad(np.diff(theirs[0]), (1, 0), constant_values=1).astype(bool)
-    assert np.array_equal(token_rows(scores, 130)[:-1], theirs[1][jumps])
+    assert np.array_equal(token_rows(scores, 130)[0][:-1], theirs[1][jumps])
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (1, 9), (9, 1), (3, 3), (40, 7), (7, 40)])
@@ -313,27 +313,30 @@ def test_a_loop_is_believed_if_it_would_be_said_once(
     assert fallback._is_said_once(decoded, attempt, seconds) == is_believed
 
 
-def test_a_sentence_begins_after_the_pause_that_its_first_word_was_given() -> None:
-    """And what the word before it left over is not its own."""
+def test_a_word_is_on_the_side_of_a_pause_where_it_was_heard() -> None:
+    """What is on the other side is its neighbour's; and long quiet ends are no part of a word."""
     ms = RATE // 1000
     pcm = np.full(4 * RATE, 1e-4, np.float32)
     for start, stop in ((200, 700), (1500, 1700), (1700, 2600), (3400, 3900)):
         pcm[start * ms : stop * ms] = 0.1
 
-    def timed(*times: tuple[str, int, int]) -> list[tuple[int | None, int | None]]:
-        given = [Word(text, start * ms, stop * ms, 1.0) for text, start, stop in times]
-        scores = Scores((), 0.0, 0.0, 1.0, 0.0)
-        return [(w.start, w.end) for w in whisper_text._timed(given, scores, pcm).words]
+    def timed(*times: tuple[str, int, int, int]) -> list[tuple[int | None, int | None]]:
+        given = [
+            whisper_times.Aligned(Word(text, start * ms, stop * ms, 1.0), peak * ms)
+            for text, start, stop, peak in times
+        ]
+        found = whisper_times.timed(given, Scores((), 0.0, 0.0, 1.0, 0.0), pcm).words
+        assert [word.text for word in found] == [text for text, *_ in times]
+        return [(word.start and word.start // ms, word.end and word.end // ms) for word in found]
 
-    opening = timed((" He", 500, 1700), (" was", 1700, 2600))
-    assert opening[0] == (1500 * ms, 1700 * ms)
-    inside = timed((" so.", 200, 700), (" He", 700, 1700), (" was", 1700, 2600))
-    assert inside[1] == (1500 * ms, 1700 * ms)
-    short = timed((" so", 200, 900), (" he", 900, 1700), (" was", 1700, 2600), (" it", 3300, 4000))
-    assert short[0][1] == 700 * ms  # a long quiet end is no part of a word
-    assert short[1][0] == 1500 * ms
-    assert short[3] == (3400 * ms, 3900 * ms)
-    breath = timed((" so.", 200, 700), (" Well,", 1400, 3440), (" it", 3440, 3900))
-    assert breath[1] == (1600 * ms, 2600 * ms)  # rows of the next word are no sound of its own
-    near = timed((" a", 200, 700), (" b", 1400, 1700), (" c", 1700, 2600))
-    assert near[1][0] == 1400 * ms  # a short one may be: words begin softly
+    was, so = (" was", 1700, 2600, 2000), (" so.", 200, 700, 400)
+    assert timed((" He", 500, 1700, 1600), was)[0] == (1500, 1700)
+    assert timed((" Well,", 200, 1700, 400), was)[0] == (200, 700)
+    assert timed((" Well,", 200, 1700, 900), was)[0] == (200, 700)  # what is nearest
+    assert timed(so, (" He", 600, 1700, 1600), was)[1] == (1500, 1700)
+    breath = timed(so, (" He", 1400, 3440, 1600), (" it", 3440, 3900, 3500))
+    assert breath[1] == (1600, 2600)  # rows of the next word are no sound, and this one is too long
+    short = timed((" so", 200, 900, 300), (" he", 900, 1700, 1600), was, (" it", 3300, 4000, 3500))
+    assert short == [(200, 700), (1500, 1700), (1700, 2600), (3400, 3900)]
+    near = timed((" a", 200, 700, 300), (" b", 1400, 1700, 1600), (" c", 1700, 2600, 2000))
+    assert near[1] == (1400, 1700)  # words begin softly

@@ -12,6 +12,7 @@ from livecap.alignment import token_rows
 from livecap.engine.request import Memory
 from livecap.engine.whisper_decoder import WhisperDecoder
 from livecap.events import Scores, Word
+from livecap.models.whisper_times import Aligned, is_brief, timed
 from livecap.tokens import Tokenizer
 from livecap.words import split_words
 from livecap.work import Passage
@@ -19,13 +20,7 @@ from towers.whisper import SAMPLES_PER_ROW
 
 Pcm = NDArray[np.float32]
 
-LONGEST = 7 * 16_000 // 10  # samples: no median word takes longer than 0.7 s
-LOUD = 90  # percentile of a window's loudness that speech in it has
-QUIET = 0.15  # of that: below is a pause
-PAUSE = 8 * SAMPLES_PER_ROW  # samples, 0.16 s: so long a quiet end of a word is no part of it
-SOUND = 4  # rows, 80 ms: what is loud for a shorter time, with pauses around it, is no word
 SQUEEZED = 2  # words at the end without audio that are made up; a single one may be short
-SENTENCE_END = ".。!！?？"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +121,7 @@ class Aligner:
         passages, at = [], 0
         for stretch in stretches:
             words = self._words(stretch.tokens, at, path, language)
-            passages.append(_timed(words, replace(scores, tokens=stretch.tokens), pcm))
+            passages.append(timed(words, replace(scores, tokens=stretch.tokens), pcm))
             at += len(stretch.tokens)
         return passages
 
@@ -150,8 +145,8 @@ class Aligner:
         path = self._path(said, tokens, memory, fixed=fixed, start=start, samples=len(pcm))
         words = self._words(tokens, 0, path, language)
         before = [piece for piece, _ in split_words(self.tokenizer, said, language)]
-        heard = words[: _heard(before, words)]
-        return _timed(heard, scores, pcm) if heard else None
+        heard = words[: _heard(before, [one.word for one in words])]
+        return timed(heard, scores, pcm) if heard else None
 
     def _path(
         self,
@@ -171,21 +166,23 @@ class Aligner:
         first = len(start) + len(said)
         # A token is heard by the row that predicts it, the one before its own; the end token's
         # row comes last and bounds the last word.
-        starts = token_rows(attention[:, len(start) - 1 : -1], rows, skip=len(said), after=after)
+        heard = attention[:, len(start) - 1 : -1]
+        starts, peaks = token_rows(heard, rows, skip=len(said), after=after)
         chances = logits[first - 1 : -2].softmax(-1)
         chances = chances.gather(1, torch.tensor(tokens, device=chances.device)[:, None])[:, 0]
         bounds = [min(int(row) * SAMPLES_PER_ROW, samples) for row in starts]
-        return _Path(bounds, chances.tolist())
+        return _Path(bounds, [int(row) * SAMPLES_PER_ROW for row in peaks], chances.tolist())
 
     def _words(
         self, tokens: Sequence[int], at: int, path: "_Path", language: str | None
-    ) -> list[Word]:
+    ) -> list[Aligned]:
         """Tokens, the first of which is that one of the path -> their words."""
         words = []
         for piece, ids in split_words(self.tokenizer, tokens, language):
             stop = at + len(ids)
             mean = float(np.mean(path.probabilities[at:stop])) if ids else 0.0
-            words.append(Word(piece, path.bounds[at], path.bounds[stop], mean))
+            word = Word(piece, path.bounds[at], path.bounds[stop], mean)
+            words.append(Aligned(word, path.peaks[at]))
             at = stop
         return words
 
@@ -195,6 +192,7 @@ class _Path:
     """Where tokens lie in a window."""
 
     bounds: list[int]  # sample at which each begins, and in the end where the last one ends
+    peaks: list[int]  # sample at which each was heard most
     probabilities: list[float]
 
 
@@ -206,14 +204,14 @@ def _heard(before: Sequence[str], words: Sequence[Word]) -> int:
     """
     count = len(words)
     while again := _repeated(before, words[:count]):
-        brief = sum(map(_is_brief, words[count - again : count]))
+        brief = sum(map(is_brief, words[count - again : count]))
         if 2 * brief < again:
             break
         count -= again
     if count < len(words):
         return count
     last = count - 1
-    while last > 0 and _is_brief(words[last - 1]):
+    while last > 0 and is_brief(words[last - 1]):
         last -= 1
     if last < count - 1 and count - last > SQUEEZED:
         return last  # with the last word, which got what was left
@@ -236,63 +234,3 @@ def _repeated(before: Sequence[str], words: Sequence[Word]) -> int:
 
 def _plain(word: str) -> str:
     return "".join(character for character in word.casefold() if character.isalnum())
-
-
-def _is_brief(word: Word) -> bool:
-    """Whether no word can be said in that time."""
-    assert word.start is not None
-    assert word.end is not None
-    return word.end - word.start <= SAMPLES_PER_ROW
-
-
-def _timed(words: list[Word], scores: Scores, pcm: Pcm) -> Passage:
-    """Aligned words of one stretch -> its passage, without the pauses that words were given.
-
-    The path gives a pause to the word before or after it, so a word loses its quiet ends where they
-    are long, or where it takes more than twice the median itself; and the outermost words lose them
-    in any case, which take what padding there is. One that opens a sentence, or the stretch, begins
-    after the pause in it, if there is one: what comes before is the last word's. openai-whisper
-    cuts long words by their length alone.
-    """
-    quiet = QUIET * float(np.percentile(_loudness(pcm), LOUD)) if len(pcm) >= SAMPLES_PER_ROW else 0
-    lengths = sorted(filter(None, ((word.end or 0) - (word.start or 0) for word in words)))
-    most = 2 * (min(lengths[len(lengths) // 2], LONGEST) if lengths else LONGEST)
-    trimmed: list[Word] = []
-    for place, word in enumerate(words):
-        assert word.start is not None
-        assert word.end is not None
-        opens = place == 0 or words[place - 1].text.rstrip()[-1:] in SENTENCE_END
-        opens = opens and place + 1 < len(words)
-        start, end = _voiced(pcm, word.start, word.end, quiet, opens=opens)
-        if word.end - word.start <= most and place not in (0, len(words) - 1):
-            start = start if start - word.start >= PAUSE else word.start
-            end = end if word.end - end >= PAUSE else word.end
-        if end - start > most:
-            start, end = (end - most, end) if opens else (start, start + most)
-        end = max(end, min(start + SAMPLES_PER_ROW, len(pcm)))  # every word takes some time
-        trimmed.append(replace(word, start=start, end=end))
-    first, last = trimmed[0].start, trimmed[-1].end
-    assert first is not None
-    assert last is not None
-    return Passage(first, max(last, first + 1), tuple(trimmed), scores)
-
-
-def _voiced(pcm: Pcm, start: int, end: int, quiet: float, *, opens: bool) -> tuple[int, int]:
-    """Samples [start, end) -> the same without ends of that loudness or less.
-
-    With `opens`, only what comes after the last pause.
-    """
-    loud = np.flatnonzero(_loudness(pcm[start:end]) > quiet)
-    if not len(loud):
-        return start, end
-    runs = np.split(loud, np.flatnonzero(np.diff(loud) * SAMPLES_PER_ROW > PAUSE) + 1)
-    runs = [run for run in runs if len(run) >= SOUND] or runs
-    first, last = int(runs[-1 if opens else 0][0]), int(runs[-1][-1]) + 1
-    return start + first * SAMPLES_PER_ROW, min(start + last * SAMPLES_PER_ROW, end)
-
-
-def _loudness(pcm: Pcm) -> NDArray[np.float32]:
-    """Samples -> root mean square of each whole row of 20 ms."""
-    rows = pcm[: len(pcm) // SAMPLES_PER_ROW * SAMPLES_PER_ROW].reshape(-1, SAMPLES_PER_ROW)
-    level: NDArray[np.float32] = np.sqrt(np.square(rows).mean(1))
-    return level
