@@ -1,5 +1,6 @@
-"""Synthesised speech for training: many voices, speeds, pitches, levels, noises, pauses, lengths;
-and now and then nobody speaks.
+"""Synthesised speech for training: many voices, speeds, pitches, levels, noises, pauses, lengths.
+
+Now and then nobody speaks.
 
 Utterance n of a seed is the same however many are made. Training and held-out speech differ in
 voices, and in sentences: no sentence of more than two words of the one is in the other.
