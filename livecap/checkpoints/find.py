@@ -8,7 +8,7 @@ from typing import Literal
 
 from livecap.checkpoints.causal_tower import without_decoder
 from livecap.checkpoints.embedded import NAME as EMBEDDED
-from livecap.checkpoints.embedded import find_embedded
+from livecap.checkpoints.embedded import find_embedded, find_sprout
 from livecap.checkpoints.form import Checkpoint
 from livecap.checkpoints.inspect import inspect
 from livecap.checkpoints.known import DECODER, KNOWN, Known, find_known
@@ -50,7 +50,8 @@ def find(name: str) -> Checkpoint:
 
 def is_fetchable(name: str) -> bool:
     """Whether the hub may have a model of that name."""
-    return bool(find_known(name)) or _is_hub_id(name)
+    known = find_known(name)
+    return bool(known.repositories) if known else _is_hub_id(name)
 
 
 def catalogue() -> list[Row]:
@@ -111,6 +112,9 @@ def _find_known(known: Known) -> Checkpoint:
         if isinstance(attempt, Checkpoint):
             return attempt
         broken = broken or attempt
+    if not known.repositories:
+        what = f"{known.name} is not whole" if broken else f"{known.name} is missing"
+        raise ModelNotFound(what, remedy="It comes with livecap: install that again.") from broken
     if broken:
         raise broken
     remedy = f"Fetch it: `livecap pull {known.name}` (about {known.download} MB)."
@@ -128,9 +132,13 @@ def _candidates(known: Known) -> Iterator[Checkpoint | ModelError]:
             yield _open(folder, known.name)
         except ModelError as error:
             yield error
-    embedded = find_embedded() if known.name == EMBEDDED else None
-    if embedded:
-        yield embedded
+    try:
+        packaged = find_embedded() if known.name == EMBEDDED else find_sprout(known.name)
+    except ModelError as error:
+        yield error
+    else:
+        if packaged:
+            yield packaged
 
 
 def _folders(known: Known) -> list[Path]:
@@ -172,8 +180,8 @@ def _default() -> Checkpoint | None:
 def _known_row(known: Known, default: Checkpoint | None) -> Row:
     copies = list(_candidates(known))
     found = next((one for one in copies if isinstance(one, Checkpoint)), None)
-    where, size = known.repositories[0], known.download
-    state: State = "incomplete" if copies else "pullable"
+    where, size = (known.repositories or ("livecap",))[0], known.download
+    state: State = "pullable" if known.repositories and not copies else "incomplete"
     if found:
         where, size = str(found.folder), _megabytes(found.folder)
         state = "default" if found == default else "installed"

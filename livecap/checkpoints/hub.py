@@ -39,13 +39,15 @@ def pull(
     What was fetched before is not fetched again; an interrupted file goes on where it stopped.
     The hub's progress bar is on stderr; `progress` is told in a line what is fetched, and where
     to. `endpoint` is another hub's address. A model that can't do without another brings it along,
-    unless that is here. Raises ModelNotFound for a name that can't be a hub id, and DownloadError
-    for whatever keeps the files from coming.
+    unless that is here; what livecap itself brings is not fetched. Raises ModelNotFound for a name
+    that can't be a hub id, and DownloadError for whatever keeps the files from coming.
     """
     known = find_known(name)
+    if known and not known.repositories:
+        return find(name)  # it came with livecap
     repository = known.repositories[0] if known and "/" not in name else name
     if not HUB_ID.fullmatch(repository):
-        names = ", ".join(one.name for one in KNOWN)
+        names = ", ".join(one.name for one in KNOWN if one.repositories)
         what = f"There is no model of the name {name} to fetch"
         raise ModelNotFound(what, remedy=f"Name a hub id (org/name) or one of: {names}.")
     wanted = _choose(repository, _ask(repository, endpoint))

@@ -5,10 +5,11 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """A published model."""
+    """A published model, or one that comes with livecap."""
 
     name: str
-    repositories: tuple[str, ...]  # hub ids: the one to pull, then conversions that serve as well
+    # hub ids: the one to pull, then conversions that serve as well; () for what livecap brings
+    repositories: tuple[str, ...]
     parameters: int  # millions
     download: int  # MB, about
     languages: str = "99 languages"
@@ -71,6 +72,9 @@ KNOWN = (
     ),
     # times the words of a known text
     _qwen("qwen3-forced-aligner-0.6b", "Qwen/Qwen3-ForcedAligner-0.6B", 600, 1840, "11 languages"),
+    # demonstrations: 46 words, as espeak-ng says them
+    Known("qwen3-asr-sprout", (), 2, 4, "English", "qwen3-asr"),
+    Known("qwen3-asr-sprout-causal", (), 2, 7, "English", "qwen3-asr"),
 )
 
 ALIASES = {"turbo": "large-v3-turbo", "large": "large-v3", "distil-large": "distil-large-v3"}
