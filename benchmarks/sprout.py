@@ -30,7 +30,7 @@ from livecap.policies import live_config
 from livecap.vad import Silero, load
 from towers.train.manifest import Utterance, read_audio, read_manifest
 
-LONGEST = 12  # seconds of a segment in file mode: beyond, this model loses words
+LONGEST = 8  # seconds of a segment in file mode: beyond, this model loses words
 PART = 10  # the operations of one utterance in so many are counted
 WINDOWED, CAUSAL = "qwen3-asr-sprout", "qwen3-asr-sprout-causal"
 DECODE = DecodeConfig(language="en")

@@ -274,6 +274,9 @@ def test_the_commands_from_speech_to_words(
     assert command.main(["evaluate", made, told, "--most", "1"]) == 0
     assert command.main(["evaluate", f"{pulled}/tower", told, "--most", "1"]) == 0
     assert capsys.readouterr().out.count("WER offline") == 2
+    assert command.main(["distill", told, out, "--model", made]) == 1
+    assert "Name another folder" in capsys.readouterr().err
+    assert command.main(["distill", told, pulled, "--model", f"{pulled}/tower"]) == 1
     assert command.main(["fit", str(tmp_path / "none"), out]) == 1
     assert "none" in capsys.readouterr().err
 

@@ -31,6 +31,9 @@ def find_sprout(name: str) -> Checkpoint | None:
     spec = find_spec("towers") if name in (SPROUT, SPROUT_CAUSAL) else None
     for location in (spec.submodule_search_locations or ()) if spec else ():
         folder = Path(location) / "train" / SPROUT
+        if name == SPROUT and folder.is_dir():
+            return inspect(folder / SUBFOLDER, name)
         if folder.is_dir():
-            return inspect(folder / SUBFOLDER if name == SPROUT else folder, name)
+            found = inspect(folder, name)
+            return found if found.decoder else None
     return None

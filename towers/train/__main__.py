@@ -14,15 +14,20 @@ from towers.train.evaluate import evaluate
 from towers.train.features import features
 from towers.train.fit import FitConfig, fit
 from towers.train.layout import load_model, save_model, save_tower
+from towers.train.loop import OtherRun
 from towers.train.lora import merge
 from towers.train.manifest import BadManifest, read_manifest
 from towers.train.network import tower_of
 from towers.train.sprout import sprout
 from towers.train.synth import Lengths, synthesise
-from towers.train.vocabulary import closed, read
+from towers.train.vocabulary import Vocabulary, closed, read
 
 SUBFOLDER = "decoder"  # of a causal tower's folder, with the model that reads its rows
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
+
+
+class Unusable(ValueError):
+    """A checkpoint that can't be trained; the message says why."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         torch.set_num_threads(options.threads)
     try:
         options.run(options)
-    except (BadManifest, Unspoken, OSError) as error:
+    except (BadManifest, OtherRun, Unusable, Unspoken, OSError) as error:
         print(f"towers.train: {error}", file=sys.stderr)
         return 1
     return 0
@@ -53,7 +58,7 @@ def _fit(options: argparse.Namespace) -> None:
     utterances = read_manifest(options.manifest)
     mels = features(utterances, options.cache or options.folder / "mels")
     if options.model:
-        model, vocabulary = load_model(options.model), read(options.model)
+        model, vocabulary = _opened(options.model)
     else:
         vocabulary = closed(one.text for one in utterances)
         model = sprout(vocabulary, seed=options.seed)
@@ -69,7 +74,7 @@ def _fit(options: argparse.Namespace) -> None:
 def _distill(options: argparse.Namespace) -> None:
     utterances = read_manifest(options.manifest)
     mels = features(utterances, options.cache or options.folder / "mels")
-    model, vocabulary = load_model(options.model), read(options.model)
+    model, vocabulary = _opened(options.model)
     student = Student(tower_of(model))
     config = DistillConfig(layers=options.layers, answer=options.answer, **_steps(options))
     _tell(distill(model, student, vocabulary, utterances, mels, options.folder, config))
@@ -77,6 +82,15 @@ def _distill(options: argparse.Namespace) -> None:
     save_tower(student.tensors(), tower, base=str(options.model), dtype=torch.bfloat16)
     print(f"written: {tower}")
     _join(tower / SUBFOLDER, options.model.resolve())
+
+
+def _opened(folder: Path) -> tuple[Any, Vocabulary]:
+    """A checkpoint in the official layout, to be trained. Raises Unusable, and OSError."""
+    try:
+        return load_model(folder), read(folder)
+    except (KeyError, RuntimeError, ValueError) as error:
+        told = f"{folder} is no Qwen3-ASR model in the official layout: {error!r}"
+        raise Unusable(told) from error
 
 
 def _join(decoder: Path, model: Path) -> None:
@@ -122,7 +136,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     made = commands.add_parser("synth", help="speech by espeak-ng, in a closed vocabulary")
     made.add_argument("folder", type=Path, help="a new or empty folder")
-    made.add_argument("--hours", type=float, default=6.0)
+    made.add_argument("--hours", type=_hours, default=6.0)
     made.add_argument("--split", choices=("train", "test"), default="train")
     made.add_argument("--seed", type=int, default=0)
     made.add_argument("--shortest", type=_seconds, default=1.0, help="seconds of an utterance")
@@ -153,6 +167,12 @@ def _parser() -> argparse.ArgumentParser:
     judged.add_argument("--threads", type=int, default=0)
     judged.set_defaults(run=_evaluate)
     return parser
+
+
+def _hours(text: str) -> float:
+    if not 0 < float(text) <= 10_000:
+        raise argparse.ArgumentTypeError(f"{text} is not more than 0 and at most 10000 hours")
+    return float(text)
 
 
 def _seconds(text: str) -> float:

@@ -68,6 +68,10 @@ class Workers:
             parameter.grad /= self.count
 
 
+class OtherRun(ValueError):
+    """A folder that holds another kind of run, or one of another model."""
+
+
 class Trainer:
     """Trains some modules, by a function from a batch to losses."""
 
@@ -91,16 +95,18 @@ class Trainer:
         )
 
     def resume(self) -> bool:
-        """Go on from what was saved last, if there is something. Raises RuntimeError if it is of
-        another model.
-        """
+        """Go on from what was saved last, if there is something. Raises OtherRun if it can't."""
         file = self.folder / LATEST
         if not file.exists():
             return False
         kept: dict[str, Any] = torch.load(file, weights_only=True)
-        for name, module in self.modules.items():
-            module.load_state_dict(kept[name])
-        self._optimizer.load_state_dict(kept["optimizer"])
+        try:
+            for name, module in self.modules.items():
+                module.load_state_dict(kept[name])
+            self._optimizer.load_state_dict(kept["optimizer"])
+        except (KeyError, RuntimeError, ValueError) as error:
+            told = f"{self.folder} holds another run, which this one can't go on from: {error!r}"
+            raise OtherRun(f"{told}. Name another folder.") from error
         self.step = int(kept["step"])
         torch.set_rng_state(kept["random"])
         return True
