@@ -27,7 +27,6 @@ class Heard:
     samples: int  # audio that it heard, since the segment's start
     tokens: tuple[int, ...] = ()  # how many each word took; () where nobody counts them
     ends: tuple[int, ...] = ()  # sample at which each word ends; () where that is unknown
-    chances: tuple[float, ...] = ()  # probability of each word; () where that is unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +38,6 @@ class Said:
     candidate: tuple[str, ...] = ()  # what would be published if it stays
     stays: int = 0  # for how many updates it has
     updates: int = 0
-    samples: int = 0  # audio that the last of them heard
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,6 @@ class Decision:
     tail: str  # what may still change; it replaces the last tail
     contradicts: bool  # the hypothesis is at odds with what is published
     said: Said
-    waits: bool = False  # nothing is said, as it is unsure: another update should come soon
 
 
 class CommitPolicy(Protocol):
@@ -119,32 +116,16 @@ class Rollback:
 
 @dataclass(frozen=True, slots=True)
 class AlignAtt:
-    """Words heard well before the end of the audio; for Whisper's cross-attention.
-
-    Little audio is easily misheard, and a decoder that is led by what is said never comes back from
-    it: at a segment's start, words from an improbable one on wait for a second hypothesis.
-    """
+    """Words heard well before the end of the audio; for Whisper's cross-attention."""
 
     margin: int = RATE // 2  # samples: 25 encoder rows
     hold_back: int = 1  # words at the end, which may go on
-    sure: float = 0.5  # probability from which a segment's first words are said at once
 
     def decide(self, said: Said, heard: Heard, *, final: bool) -> Decision:
         """See `CommitPolicy`. Needs `heard.ends`."""
         assert len(heard.ends) == len(heard.words), "words must be aligned"
         count = min(_whole(heard, self.margin), len(heard.words) - self.hold_back)
-        sure = count if said.published else min(self._sure(said, heard), count)
-        waits = sure <= 0 < count and not final
-        return replace(_settle(said, heard, sure, final=final), waits=waits)
-
-    def _sure(self, said: Said, heard: Heard) -> int:
-        """Words before the first improbable one, or that the hypothesis before has, too, or whose
-        audio it has heard: each is held back once.
-        """
-        unsure = (n for n, chance in enumerate(heard.chances) if chance < self.sure)
-        again = _common(said.earlier[-1], heard.words) if said.earlier else 0
-        before = _whole(replace(heard, samples=said.samples), self.margin)
-        return max(next(unsure, len(heard.words)), again, before)
+        return _settle(said, heard, count, final=final)
 
 
 def _settle(said: Said, heard: Heard, count: int, *, final: bool, kept: int = 1) -> Decision:
@@ -161,7 +142,6 @@ def _settle(said: Said, heard: Heard, count: int, *, final: bool, kept: int = 1)
         published=(*said.published, *commit),
         earlier=(*said.earlier, words)[-kept:] if kept else (),
         updates=said.updates + 1,
-        samples=heard.samples,
     )
     return Decision(commit, tail, contradicts, after)
 

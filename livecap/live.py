@@ -247,9 +247,8 @@ class Live:
             return 0
         if heard and length > config.most - SEARCH and not self.opened.is_timed:
             return 0  # what is said must not reach past the cut
-        interval = config.interval * 3 // 4 if self.opened.waits else config.interval
-        count = (length - heard - (0 if heard else config.lead)) // interval
-        return heard + count * interval + (0 if heard else config.lead) if count > 0 else 0
+        count = (length - heard - (0 if heard else config.lead)) // config.interval
+        return heard + count * config.interval + (0 if heard else config.lead) if count > 0 else 0
 
     def _cut(self, epoch: Epoch) -> int:
         """Where a segment ends that gets too long: its quietest moment, behind what is said."""

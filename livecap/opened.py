@@ -30,7 +30,6 @@ class Opened:
     language: str | None = None
     scores: Scores | None = None
     detected: Hypothesis | None = None  # the last one whose language was detected
-    waits: bool = False  # nothing was said, as it is unsure
     is_told: bool = True  # the last caption said that it was final, or there was none
     kept: object | None = None
 
@@ -95,7 +94,7 @@ class Opened:
         self.tokens, self.draft = (*self.tokens, *self.draft[:taken]), self.draft[taken:]
         self.counts = (*self.counts, *self.draft_counts[:count])
         self.draft_counts = self.draft_counts[count:]
-        self.said, self.waits = decision.said, decision.waits
+        self.said = decision.said
         if words:
             self.published = self.heard
             self.ends = (*self.ends, *_ends(words))
@@ -105,16 +104,11 @@ class Opened:
     def _heard(self) -> Heard:
         ends = _ends(self.words)
         known = len(self.ends) == len(self.said.published) and len(ends) == len(self.words)
-        told = self.said.published
         return Heard(
-            (*told, *(word.text for word in self.words)),
+            (*self.said.published, *(word.text for word in self.words)),
             self.heard,
             (*self.counts, *self.draft_counts),
             (*self.ends, *ends) if known else (),
-            (
-                *(1.0 for _ in told),
-                *(1.0 if w.probability is None else w.probability for w in self.words),
-            ),
         )
 
 

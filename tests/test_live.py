@@ -21,7 +21,6 @@ from live_models import (
     speak,
 )
 
-from livecap import commit
 from livecap.commit import AlignAtt, AppendOnly, CommitPolicy, LocalAgreement, Rollback
 from livecap.config import VadConfig
 from livecap.events import RATE, Language, Silence, Unrecognised
@@ -443,25 +442,6 @@ def test_a_stream_that_keeps_up_is_heard_at_every_interval() -> None:
     pcm = speak(endless(60))
     run = played([(pcm, -1)], replace(CONFIG, catch_up=True), sizes=(FRAME,))
     assert run.events == played([(pcm, -1)], CONFIG).events
-
-
-class Hesitant:
-    """Says nothing of a segment at first, and that it waits."""
-
-    def decide(self, said: commit.Said, heard: commit.Heard, *, final: bool) -> commit.Decision:
-        """See `CommitPolicy`."""
-        if said.updates or final:
-            return LocalAgreement(1).decide(said, heard, final=final)
-        tail = "".join(heard.words)
-        return commit.Decision((), tail, False, replace(said, updates=1), waits=True)
-
-
-def test_a_beginning_that_is_unsure_is_heard_again_sooner() -> None:
-    pcm = speak([Said(n % 4, 500 * ms, 0) for n in range(16)])
-    run = played([(pcm, -1)], replace(CONFIG, policy=Hesitant(), interval=2 * RATE), sizes=(FRAME,))
-    lengths = [len(work.segment.pcm) for work in run.reader.works if work.number == 0]
-    assert lengths[1] - lengths[0] == 3 * RATE // 2
-    assert lengths[2] - lengths[1] == 2 * RATE
 
 
 # -- text that is not believed ------------------------------------------------------------------
