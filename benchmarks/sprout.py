@@ -30,7 +30,6 @@ from livecap.policies import live_config
 from livecap.vad import Silero, load
 from towers.train.manifest import Utterance, read_audio, read_manifest
 
-LONGEST = 8  # seconds of a segment in file mode: beyond, this model loses words
 PART = 10  # the operations of one utterance in so many are counted
 WINDOWED, CAUSAL = "qwen3-asr-sprout", "qwen3-asr-sprout-causal"
 DECODE = DecodeConfig(language="en")
@@ -103,7 +102,7 @@ def main() -> None:
     parser.add_argument("--section", default="sprout", help="of README.md, where the table goes")
     options = parser.parse_args()
     said = [one for one in read_manifest(options.manifest) if one.text]
-    usual = ModelConfig(threads=options.threads, precision="fp32", max_segment=LONGEST)
+    usual = ModelConfig(threads=options.threads, precision="fp32")
     shorter = {n: replace(usual, attention_window=n) for n in (4, 2)}
     ways: list[tuple[str, str, ModelConfig, Callable[..., Heard]]] = [
         ("windowed, offline", WINDOWED, usual, at_once),

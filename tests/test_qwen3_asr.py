@@ -1,5 +1,6 @@
 """Qwen3-ASR as a whole: prompt, answer, and file mode, on random weights of the real classes."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,7 @@ from livecap.engine.engine import Engine
 from livecap.engine.pages import Table
 from livecap.engine.request import Embedded, Request
 from livecap.engine.request import Sequence as Decoded
-from livecap.errors import ConfigError, ModelError
+from livecap.errors import ConfigError, CorruptModel, ModelError
 from livecap.events import RATE, Caption, Language, Unrecognised
 from livecap.frontends.file import FileRun, Progress
 from livecap.frontends.pump import Pump, ReadConfig
@@ -368,6 +369,29 @@ def test_long_segments_have_room(checkpoint: Checkpoint, seconds: int) -> None:
     assert isinstance(model, Qwen3Asr)
     ids, _ = model.prompt.ids(13 * seconds, context=(1,) * CONTEXT, language="yue")
     assert len(ids) + budget(seconds) <= model.decoder.limit
+
+
+@pytest.mark.parametrize(("told", "seconds"), [(6, 6), (30, 28), (None, 28)])
+def test_a_checkpoint_says_what_suits_it(
+    model: Any, tmp_path: Path, told: int | None, seconds: int
+) -> None:
+    """`chunk_length`, unless the user says otherwise."""
+    checkpoint = save_official(model, tmp_path)
+    if told:
+        (tmp_path / "preprocessor_config.json").write_text(json.dumps({"chunk_length": told}))
+    loaded = load_model(checkpoint, FP32)
+    assert loaded.model.segment == seconds * RATE
+    assert loaded.model.live.most == min(seconds, 16) * RATE
+    longer = load_model(checkpoint, ModelConfig(precision="fp32", max_segment=40))
+    assert longer.model.segment == 40 * RATE
+
+
+@pytest.mark.parametrize("told", [0, -3, "six", None])
+def test_a_length_that_is_none(model: Any, tmp_path: Path, told: object) -> None:
+    checkpoint = save_official(model, tmp_path)
+    (tmp_path / "preprocessor_config.json").write_text(json.dumps({"chunk_length": told}))
+    with pytest.raises(CorruptModel, match="chunk_length"):
+        load_model(checkpoint, FP32)
 
 
 def test_the_windows_are_the_users_choice(checkpoint: Checkpoint, jfk: Pcm) -> None:

@@ -63,7 +63,8 @@ def loaded() -> Callable[[str], Loaded]:
 
     def load(kind: str) -> Loaded:
         if kind not in known:
-            config = ModelConfig(precision="fp32", max_segment=12)  # beyond, it loses words
+            # Twice what suits it, so that there is more to be kept from update to update.
+            config = ModelConfig(precision="fp32", max_segment=12)
             known[kind] = load_model(resolve(NAMES[kind]), config)
         return known[kind]
 
@@ -114,8 +115,7 @@ def test_a_file_is_captioned_by_name(
 ) -> None:
     livecap = Command(monkeypatch, tmp_path)
     for name in NAMES.values():
-        options = ("--model", name, "--max-segment", "12", "-f", "txt", "-o", "-", "-q")
-        done = livecap("file", talk[2], *options)
+        done = livecap("file", talk[2], "--model", name, "-f", "txt", "-o", "-", "-q")
         assert done.status == 0, done.err
         assert error_rate(talk[1], done.out) < 0.12
 

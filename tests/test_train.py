@@ -29,7 +29,7 @@ from towers.train.batches import batches
 from towers.train.distill import DistillConfig, Student, distill, paired
 from towers.train.features import Features, features
 from towers.train.fit import FitConfig, fit
-from towers.train.layout import load_model, save_model, save_tower
+from towers.train.layout import chunk_of, load_model, save_model, save_tower
 from towers.train.manifest import (
     RATE,
     BadManifest,
@@ -200,16 +200,18 @@ def test_what_is_saved_is_what_livecap_reads(
 ) -> None:
     """The official layout, there and back; and a tower with its decoder inside."""
     folder = tmp_path / "model"
-    save_model(model, vocabulary, folder, dtype=torch.float32)
+    save_model(model, vocabulary, folder, dtype=torch.float32, chunk=6)
     again = load_model(folder)
+    assert chunk_of(folder) == 6
     for mine, theirs in zip(model.parameters(), again.parameters(), strict=True):
         assert torch.equal(mine, theirs)
     assert read(folder).answer("red blue.", "English") == vocabulary.answer("red blue.", "English")
     save_tower(tower_of(model), tmp_path / "tower", base="sprout", dtype=torch.float32)
     save_model(model, vocabulary, tmp_path / "tower" / "decoder", dtype=torch.bfloat16)
     pcm = np.random.default_rng(0).normal(0, 0.1, 3 * RATE).astype(np.float32)
-    for place in (folder, tmp_path / "tower"):
+    for place, seconds in ((folder, 6), (tmp_path / "tower", 16)):
         loaded = load_here(resolve(str(place)), ModelConfig(precision="fp32"))
+        assert loaded.model.segment == seconds * RATE
         recognizer: Recognizer[int] = Recognizer(loaded.model, DecodeConfig(language="en"), most=1)
         recognizer.submit(0, Work(0, Segment(pcm, (Piece(0, 0, len(pcm)),)), "en"))
         while not (done := recognizer.step()):
@@ -268,8 +270,12 @@ def test_the_commands_from_speech_to_words(
     assert command.main(["synth", said, "--hours", "0.003", "--longest", "3", "--silent", "0"]) == 0
     few = ["--warmup", "1", "--batch-seconds", "4", "--every", "2", "--masks", "0"]
     out, pulled = str(tmp_path / "out"), str(tmp_path / "pulled")
-    assert command.main(["fit", told, out, "--steps", "4", "--ctc-steps", "2", *few]) == 0
+    short = ["--chunk-length", "9"]
+    assert command.main(["fit", told, out, "--steps", "4", "--ctc-steps", "2", *few, *short]) == 0
     made = f"{out}/model"
+    more = ["--model", made, "--steps", "2", "--ctc-steps", "0", "--lora", "2", *few]
+    assert command.main(["fit", told, f"{out}-more", *more]) == 0
+    assert chunk_of(Path(f"{out}-more/model")) == chunk_of(Path(made)) == 9
     assert command.main(["distill", told, pulled, "--model", made, "--steps", "2", *few]) == 0
     assert command.main(["evaluate", made, told, "--most", "1"]) == 0
     assert command.main(["evaluate", f"{pulled}/tower", told, "--most", "1"]) == 0
@@ -279,6 +285,24 @@ def test_the_commands_from_speech_to_words(
     assert command.main(["distill", told, pulled, "--model", f"{pulled}/tower"]) == 1
     assert command.main(["fit", str(tmp_path / "none"), out]) == 1
     assert "none" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        ["--lora", "-1"],
+        ["--steps", "0"],
+        ["--every", "0"],
+        ["--rate", "nan"],
+        ["--chunk-length", "x"],
+    ],
+)
+def test_numbers_that_say_nothing_are_refused(
+    wrong: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        command.main(["fit", "manifest.jsonl", "out", *wrong])
+    assert wrong[0] in capsys.readouterr().err
 
 
 def test_synthesised_speech_is_the_same_again_and_held_out_by_sentence(tmp_path: Path) -> None:

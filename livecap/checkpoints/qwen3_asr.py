@@ -69,6 +69,7 @@ def read_qwen3_asr(checkpoint: Checkpoint) -> Qwen3AsrCheckpoint:
         decoder=Lazy(_below(DECODER, stored)),
         tokenizer=tokenizer,
         ends=_ends(facts, tokenizer),
+        chunk=facts.chunk,
     )
 
 

@@ -1,4 +1,4 @@
-"""config.json and generation_config.json of Qwen3-ASR -> sizes and facts, in either layout."""
+"""config.json and its like of Qwen3-ASR -> sizes and facts, in either layout."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +10,8 @@ from livecap.checkpoints.qwen3_asr_form import MELS, Qwen3AudioDims, Qwen3TextDi
 from livecap.errors import ModelError
 
 GENERATION = "generation_config.json"
+PREPROCESSOR = "preprocessor_config.json"
+CHUNK = 30  # seconds: `chunk_length` of the published models
 TIED = "tie_word_embeddings"
 HALF_CHUNK = 50  # mel frames in half a chunk of 1 s, as n_window counts
 # Names that transformers' own layout may have instead.
@@ -34,6 +36,7 @@ class Facts:
     is_aligner: bool
     is_tied: bool  # the embedding is the output projection as well
     ends: frozenset[int]  # ids that end a text, as listed
+    chunk: int  # seconds of audio at once that suit it: `chunk_length`
 
 
 def read_facts(folder: Path) -> Facts:
@@ -42,8 +45,8 @@ def read_facts(folder: Path) -> Facts:
     The official layout nests everything under `thinker_config`, transformers' own doesn't. Where a
     file leaves a value out, it is that of the published models: 128 mel bins, 480 channels, chunks
     of 1 s, windows of 8 s, heads of 64 in the tower and 128 in the decoder, 151936 rows, 65536
-    positions, eps 1e-6, tied embeddings. All other sizes and the rotary base must be there. Raises
-    CorruptModel, and ModelError for a model that isn't plain Qwen3-ASR.
+    positions, eps 1e-6, tied embeddings, 30 s at once. All other sizes and the rotary base must be
+    there. Raises CorruptModel, and ModelError for a model that isn't plain Qwen3-ASR.
     """
     file = folder / "config.json"
     config = read_object(file)
@@ -64,6 +67,7 @@ def read_facts(folder: Path) -> Facts:
             for one, place in ((told, folder / GENERATION), (config, file), (thinker, file))
             for number in _ends(one, place)
         ),
+        chunk=_chunk(folder / PREPROCESSOR),
     )
 
 
@@ -126,6 +130,13 @@ def _text(config: dict[str, Any], file: Path) -> Qwen3TextDims:
     if not fits:
         raise damaged(file, f"gives sizes that no Qwen3-ASR decoder has: {dims}")
     return dims
+
+
+def _chunk(file: Path) -> int:
+    chunk = integer(read_objects(file), "chunk_length", file, CHUNK)
+    if chunk < 1:
+        raise damaged(file, f"gives a chunk_length of {chunk} s")
+    return chunk
 
 
 def _theta(config: dict[str, Any], file: Path) -> float:

@@ -62,6 +62,7 @@ class Qwen3AsrCheckpoint:
     decoder: "Mapping[str, torch.Tensor]"
     tokenizer: Qwen3Tokenizer
     ends: frozenset[int]  # each of these ends a text
+    chunk: int  # seconds of audio at once that suit it
 
 
 def tower_shapes(dims: Qwen3AudioDims) -> Shapes:

@@ -42,7 +42,7 @@ def load_qwen3(
     if is_causal:
         config.refuse_window(read.name)
     best, longest = (CAUSAL, CAUSAL) if is_causal else (BEST, LONGEST)
-    seconds = config.segment(best, longest, read.name)
+    seconds = config.segment(min(best, read.chunk), longest, read.name)
     positions, batch = _room(read, precisions, config, seconds)
     window = config.attention_window or read.audio.window
     tower = (

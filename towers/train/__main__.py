@@ -2,18 +2,19 @@
 
 import argparse
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from livecap.checkpoints.qwen3_asr_config import CHUNK
 from towers.train.distill import DistillConfig, Student, distill
 from towers.train.espeak import Unspoken
 from towers.train.evaluate import evaluate
 from towers.train.features import features
 from towers.train.fit import FitConfig, fit
-from towers.train.layout import load_model, save_model, save_tower
+from towers.train.layout import chunk_of, load_model, save_model, save_tower
 from towers.train.loop import OtherRun
 from towers.train.lora import merge
 from towers.train.manifest import BadManifest, read_manifest
@@ -57,6 +58,7 @@ def _synth(options: argparse.Namespace) -> None:
 def _fit(options: argparse.Namespace) -> None:
     utterances = read_manifest(options.manifest)
     mels = features(utterances, options.cache or options.folder / "mels")
+    chunk = options.chunk_length or (chunk_of(options.model) if options.model else CHUNK)
     if options.model:
         model, vocabulary = _opened(options.model)
     else:
@@ -67,7 +69,7 @@ def _fit(options: argparse.Namespace) -> None:
     )
     _tell(fit(model, vocabulary, utterances, mels, options.folder, config))
     merge(model)
-    save_model(model, vocabulary, options.folder / "model", dtype=torch.bfloat16)
+    save_model(model, vocabulary, options.folder / "model", dtype=torch.bfloat16, chunk=chunk)
     print(f"written: {options.folder / 'model'}")
 
 
@@ -136,55 +138,80 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     made = commands.add_parser("synth", help="speech by espeak-ng, in a closed vocabulary")
     made.add_argument("folder", type=Path, help="a new or empty folder")
-    made.add_argument("--hours", type=_hours, default=6.0)
+    made.add_argument("--hours", type=_between(1e-6, 10_000), default=6.0)
     made.add_argument("--split", choices=("train", "test"), default="train")
-    made.add_argument("--seed", type=int, default=0)
-    made.add_argument("--shortest", type=_seconds, default=1.0, help="seconds of an utterance")
-    made.add_argument("--longest", type=_seconds, default=12.0)
-    made.add_argument("--silent", type=_share, default=0.05, help="share in which nobody speaks")
+    made.add_argument("--seed", type=_count(0), default=0)
+    made.add_argument(
+        "--shortest", type=_between(0.1, 3600), default=1.0, help="seconds of an utterance"
+    )
+    made.add_argument("--longest", type=_between(0.1, 3600), default=12.0)
+    made.add_argument(
+        "--silent", type=_between(0, 1), default=0.05, help="share in which nobody speaks"
+    )
     made.set_defaults(run=_synth)
 
     fitted = _trainer(commands.add_parser("fit", help="a model from speech and text"), FitConfig())
     fitted.add_argument(
         "--model", type=Path, help="go on from this one; without it: a small new one"
     )
-    fitted.add_argument("--ctc-steps", type=int, default=800, help="steps with CTC alone, first")
-    fitted.add_argument("--ctc", type=float, default=0.3, help="weight of CTC afterwards")
-    fitted.add_argument("--lora", type=int, default=0, help="rank of additions to the decoder")
+    fitted.add_argument(
+        "--ctc-steps", type=_count(0), default=800, help="steps with CTC alone, first"
+    )
+    fitted.add_argument(
+        "--ctc", type=_between(0, 1e6), default=0.3, help="weight of CTC afterwards"
+    )
+    fitted.add_argument(
+        "--lora", type=_count(0), default=0, help="rank of additions to the decoder"
+    )
+    fitted.add_argument(
+        "--chunk-length",
+        type=_count(0),
+        default=0,
+        metavar="SECONDS",
+        help="that suit the model at once, as it is written to go with it; 0: as before, or 30",
+    )
     fitted.set_defaults(run=_fit)
 
     pulled = commands.add_parser("distill", help="a causal tower from a model's windowed one")
     _trainer(pulled, DistillConfig())
     pulled.add_argument("--model", type=Path, required=True, help="a folder in the official layout")
-    pulled.add_argument("--layers", type=float, default=0.5, help="weight of rows inside the tower")
-    pulled.add_argument("--answer", type=float, default=1.0, help="weight of the decoder's text")
+    pulled.add_argument(
+        "--layers", type=_between(0, 1e6), default=0.5, help="weight of rows inside the tower"
+    )
+    pulled.add_argument(
+        "--answer", type=_between(0, 1e6), default=1.0, help="weight of the decoder's text"
+    )
     pulled.set_defaults(run=_distill)
 
     judged = commands.add_parser("evaluate", help="word error rates, offline and live")
     judged.add_argument("checkpoint", type=Path)
     judged.add_argument("manifest", type=Path)
-    judged.add_argument("--most", type=int, default=None, help="only so many utterances")
-    judged.add_argument("--threads", type=int, default=0)
+    judged.add_argument("--most", type=_count(1), default=None, help="only so many utterances")
+    judged.add_argument("--threads", type=_count(0), default=0)
     judged.set_defaults(run=_evaluate)
     return parser
 
 
-def _hours(text: str) -> float:
-    if not 0 < float(text) <= 10_000:
-        raise argparse.ArgumentTypeError(f"{text} is not more than 0 and at most 10000 hours")
-    return float(text)
+def _between(least: float, most: float) -> Callable[[str], float]:
+    """What reads such a number."""
+
+    def read_number(text: str) -> float:
+        if not least <= float(text) <= most:
+            raise argparse.ArgumentTypeError(f"{text} is not between {least:g} and {most:g}")
+        return float(text)
+
+    return read_number
 
 
-def _seconds(text: str) -> float:
-    if not 0.1 <= float(text) <= 3600:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0.1 and 3600 seconds")
-    return float(text)
+def _count(least: int) -> Callable[[str], int]:
+    """What reads a whole number of at least that."""
 
+    def read_count(text: str) -> int:
+        if int(text) < least:
+            raise argparse.ArgumentTypeError(f"{text} is less than {least}")
+        return int(text)
 
-def _share(text: str) -> float:
-    if not 0 <= float(text) <= 1:
-        raise argparse.ArgumentTypeError(f"{text} is not between 0 and 1")
-    return float(text)
+    return read_count
 
 
 def _trainer(
@@ -192,16 +219,20 @@ def _trainer(
 ) -> argparse.ArgumentParser:
     parser.add_argument("manifest", type=Path, help="JSONL with audio and text")
     parser.add_argument("folder", type=Path, help="of what comes of it; goes on with what is there")
-    parser.add_argument("--steps", type=int, default=usual.steps)
-    parser.add_argument("--rate", type=float, default=usual.rate, help="of learning, the highest")
-    parser.add_argument("--warmup", type=int, default=usual.warmup, help="steps up to it")
-    parser.add_argument("--batch-seconds", type=float, default=usual.frames / 100)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--every", type=int, default=usual.every, help="steps between two savings")
+    parser.add_argument("--steps", type=_count(1), default=usual.steps)
+    parser.add_argument(
+        "--rate", type=_between(1e-9, 1), default=usual.rate, help="of learning, the highest"
+    )
+    parser.add_argument("--warmup", type=_count(0), default=usual.warmup, help="steps up to it")
+    parser.add_argument("--batch-seconds", type=_between(0.1, 1e6), default=usual.frames / 100)
+    parser.add_argument("--seed", type=_count(0), default=0)
+    parser.add_argument(
+        "--every", type=_count(1), default=usual.every, help="steps between two savings"
+    )
     parser.add_argument("--dtype", choices=tuple(TYPES), default="fp32", help="of the tower")
-    parser.add_argument("--masks", type=int, default=usual.masks, help="of SpecAugment")
+    parser.add_argument("--masks", type=_count(0), default=usual.masks, help="of SpecAugment")
     parser.add_argument("--cache", type=Path, help="of mel spectrograms; several runs can share it")
-    parser.add_argument("--threads", type=int, default=None)
+    parser.add_argument("--threads", type=_count(0), default=None)
     return parser
 
 

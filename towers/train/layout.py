@@ -12,8 +12,14 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
+from transformers import (
+    Qwen3ASRConfig,
+    Qwen3ASRForConditionalGeneration,
+    WhisperFeatureExtractor,
+)
 
+from livecap.checkpoints.qwen3_asr_config import CHUNK, PREPROCESSOR
+from towers.qwen import BINS
 from towers.train.network import tower_of
 from towers.train.vocabulary import Vocabulary, write
 
@@ -27,8 +33,10 @@ TEXT = (
 )  # fmt: skip
 
 
-def save_model(model: Any, vocabulary: Vocabulary, folder: Path, *, dtype: torch.dtype) -> None:
-    """Weights, config.json, generation_config.json and the vocabulary."""
+def save_model(
+    model: Any, vocabulary: Vocabulary, folder: Path, *, dtype: torch.dtype, chunk: int = CHUNK
+) -> None:
+    """Weights, the vocabulary and the configs, which say that `chunk` seconds at once suit it."""
     folder.mkdir(parents=True, exist_ok=True)
     tensors = {f"thinker.audio_tower.{name}": one for name, one in tower_of(model).items()}
     tensors |= {
@@ -40,7 +48,15 @@ def save_model(model: Any, vocabulary: Vocabulary, folder: Path, *, dtype: torch
     _write(folder / "config.json", _config(model))
     ends = [vocabulary.special(name) for name in ("<|im_end|>", "<|endoftext|>")]
     _write(folder / "generation_config.json", {"eos_token_id": ends})
+    _write(folder / PREPROCESSOR, _features(chunk))
     write(vocabulary, folder)
+
+
+def chunk_of(folder: Path) -> int:
+    """Seconds at once that a model in the official layout says suit it."""
+    file = folder / PREPROCESSOR
+    told = json.loads(file.read_text("utf-8")) if file.exists() else {}
+    return int(told.get("chunk_length", CHUNK))
 
 
 def load_model(folder: Path) -> Any:
@@ -122,6 +138,10 @@ def _config(model: Any) -> dict[str, Any]:
             "audio_token_id": model.config.audio_token_id,
         },
     }
+
+
+def _features(chunk: int) -> dict[str, Any]:
+    return dict(WhisperFeatureExtractor(feature_size=BINS, chunk_length=chunk).to_dict())
 
 
 def _write(file: Path, facts: Mapping[str, Any]) -> None:
