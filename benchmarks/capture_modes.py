@@ -32,7 +32,7 @@ TAIL = 4.0  # and behind
 PATIENCE = 60.0  # seconds for the last captions
 WAYS = {"WebRTC": "", "WebSocket": "?transport=websocket"}
 PLAIN = ("-f", "txt", "-o", "-", "-q")
-MODES = ("meeting", "room")  # the first is what the page begins with
+MODES = ("room", "meeting")  # the first is what the page begins with
 
 
 def status(page: Page, begins: str) -> None:

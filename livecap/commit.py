@@ -12,6 +12,7 @@ package qwen-asr for Rollback. Their constants are the defaults.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Protocol
 
 from livecap.events import RATE
@@ -27,6 +28,7 @@ class Heard:
     samples: int  # audio that it heard, since the segment's start
     tokens: tuple[int, ...] = ()  # how many each word took; () where nobody counts them
     ends: tuple[int, ...] = ()  # sample at which each word ends; () where that is unknown
+    chances: tuple[float, ...] = ()  # probability of each word; () where that is unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class Said:
     candidate: tuple[str, ...] = ()  # what would be published if it stays
     stays: int = 0  # for how many updates it has
     updates: int = 0
+    samples: int = 0  # audio that the last of them heard
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +119,25 @@ class Rollback:
 
 @dataclass(frozen=True, slots=True)
 class AlignAtt:
-    """Words heard well before the end of the audio; for Whisper's cross-attention."""
+    """Words heard well before the end of the audio; for Whisper's cross-attention.
+
+    Little audio is easily misheard, and a decoder that is led by what is said never comes back from
+    it: a segment does not begin with words that are improbable together until another hypothesis
+    has them too, or has heard their audio again.
+    """
 
     margin: int = RATE // 2  # samples: 25 encoder rows
     hold_back: int = 1  # words at the end, which may go on
+    sure: float = 0.6  # mean probability (geometric) from which first words are said at once
 
     def decide(self, said: Said, heard: Heard, *, final: bool) -> Decision:
         """See `CommitPolicy`. Needs `heard.ends`."""
         assert len(heard.ends) == len(heard.words), "words must be aligned"
         count = min(_whole(heard, self.margin), len(heard.words) - self.hold_back)
+        if not said.published and _mean(heard.chances[: max(count, 0)]) < self.sure:
+            again = _common(said.earlier[-1], heard.words) if said.earlier else 0
+            before = _whole(replace(heard, samples=said.samples), self.margin)
+            count = min(count, max(again, before))
         return _settle(said, heard, count, final=final)
 
 
@@ -142,6 +155,7 @@ def _settle(said: Said, heard: Heard, count: int, *, final: bool, kept: int = 1)
         published=(*said.published, *commit),
         earlier=(*said.earlier, words)[-kept:] if kept else (),
         updates=said.updates + 1,
+        samples=heard.samples,
     )
     return Decision(commit, tail, contradicts, after)
 
@@ -150,6 +164,11 @@ def _whole(heard: Heard, margin: int) -> int:
     """How many of the words end before the margin at the end of the audio; all if unknown."""
     late = (n for n, end in enumerate(heard.ends) if end > heard.samples - margin)
     return next(late, len(heard.words))
+
+
+def _mean(chances: Sequence[float]) -> float:
+    """The geometric mean of probabilities, as the mean of their logarithms has it; 1 of none."""
+    return prod(chances) ** (1 / len(chances)) if chances else 1.0
 
 
 def _goes_on(words: Sequence[str], published: Sequence[str]) -> int:

@@ -104,11 +104,14 @@ class Opened:
     def _heard(self) -> Heard:
         ends = _ends(self.words)
         known = len(self.ends) == len(self.said.published) and len(ends) == len(self.words)
+        told, new = self.said.published, self.words
+        chances = (1.0 if one.probability is None else one.probability for one in new)
         return Heard(
-            (*self.said.published, *(word.text for word in self.words)),
+            (*told, *(word.text for word in new)),
             self.heard,
             (*self.counts, *self.draft_counts),
             (*self.ends, *ends) if known else (),
+            (*(1.0 for _ in told), *chances),
         )
 
 

@@ -177,7 +177,6 @@ def talk(
         faults = errors_of(page)
         page.goto(f"http://{server.host}/{query}")
         status(page, "Ready.")
-        page.select_option("#mode", "room")
         page.evaluate(WATCH)
         yield server, page
         if page.inner_text("#start") == "Stop":

@@ -1,6 +1,7 @@
 """Commit policies: what is published only grows, every word once, and the end publishes all."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import example, given
@@ -38,7 +39,9 @@ TEXTS = st.lists(WORDS, max_size=14)
 def heard(words: Sequence[str], samples: int) -> Heard:
     """Words at an even pace."""
     ends = tuple((n + 1) * samples // max(len(words), 1) for n in range(len(words)))
-    return Heard(tuple(words), samples, tuple(1 + len(word) % 3 for word in words), ends)
+    counts = tuple(1 + len(word) % 3 for word in words)
+    chances = tuple(len(word) % 4 / 4 for word in words)
+    return Heard(tuple(words), samples, counts, ends, chances)
 
 
 def follow(policy: CommitPolicy, texts: Sequence[Sequence[str]]) -> list[Decision]:
@@ -138,6 +141,52 @@ def test_rollback_waits_and_keeps_tokens_back() -> None:
 def test_align_att_publishes_what_was_heard_before_the_end() -> None:
     found = Heard((" a", " b"), 2 * RATE, ends=(RATE, 2 * RATE - RATE // 4))
     assert AlignAtt().decide(Said(), found, final=False).commit == (" a",)
+
+
+ENDS = (RATE // 2, RATE, 2 * RATE, 4 * RATE)  # of four words
+
+
+def test_a_segment_does_not_begin_with_what_is_improbable_until_it_is_heard_again() -> None:
+    unsure = Heard((" a", " b", " c", " d"), 3 * RATE, ends=ENDS, chances=(0.1, 0.9, 0.8, 0.9))
+    first = AlignAtt().decide(Said(), unsure, final=False)
+    assert first.commit == ()
+    assert first.tail == " a b c d"
+    other = replace(unsure, words=(" a", " b", " x", " d"))
+    again = AlignAtt().decide(first.said, other, final=False)
+    assert again.commit == (" a", " b", " x")  # both agree in two; the audio of x was heard before
+    later = replace(unsure, words=(" a", " b", " x", " y"), samples=5 * RATE, chances=(0.1,) * 4)
+    assert AlignAtt(hold_back=0).decide(again.said, later, final=False).commit == (" y",)
+
+
+def test_improbable_words_that_are_new_in_the_second_hypothesis_wait_too() -> None:
+    policy = AlignAtt()
+    unsure = Heard((" a", " b"), 3 * RATE, ends=(RATE, 5 * RATE // 2), chances=(0.2, 0.9))
+    first = policy.decide(Said(), unsure, final=False)
+    other = Heard((" o", " p", " d"), 4 * RATE, ends=(RATE, 3 * RATE, 4 * RATE), chances=(0.2,) * 3)
+    assert policy.decide(first.said, other, final=False).commit == (" o",)
+    assert policy.decide(first.said, other, final=True).commit == (" o", " p", " d")
+    sure = replace(other, chances=(0.9,) * 3)
+    assert policy.decide(first.said, sure, final=False).commit == (" o", " p")
+
+
+def test_what_two_hypotheses_agree_in_is_said_though_it_is_improbable() -> None:
+    ends = (RATE, 7 * RATE // 4, 4 * RATE)
+    unsure = Heard((" a", " b"), 2 * RATE, ends=ends[:2], chances=(0.2, 0.2))
+    first = AlignAtt().decide(Said(), unsure, final=False)
+    assert first.commit == ()
+    more = Heard((" a", " b", " c"), 4 * RATE, ends=ends, chances=(0.2,) * 3)
+    assert AlignAtt().decide(first.said, more, final=False).commit == (" a", " b")
+    other = replace(more, words=(" a", " x", " c"))
+    assert AlignAtt().decide(first.said, other, final=False).commit == (" a",)
+
+
+@pytest.mark.parametrize(
+    ("chances", "count"), [((0.3, 0.9, 0.9, 0.1), 3), ((0.2, 0.9, 0.9, 0.9), 0), ((), 3)]
+)
+def test_first_words_are_judged_by_their_mean(chances: tuple[float, ...], count: int) -> None:
+    """Of those that would be said: the mean of their logarithms, as of 0.62 or 0.54 each."""
+    found = Heard((" a", " b", " c", " d"), 3 * RATE, ends=ENDS, chances=chances)
+    assert len(AlignAtt().decide(Said(), found, final=False).commit) == count
 
 
 def test_a_contradiction_is_held_back_and_then_gone_on_from() -> None:

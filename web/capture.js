@@ -27,7 +27,7 @@ export function told(error) {
   }
 }
 
-/** Open a microphone. `mode`: meeting (the browser cleans the sound) or room (it does not). */
+/** Open a microphone. `mode`: room (the sound as it is) or meeting (the browser cleans it). */
 export async function microphone(deviceId, mode) {
   if (!navigator.mediaDevices) throw new CaptureError("no secure page");
   const cleans = mode === "meeting";

@@ -267,7 +267,7 @@ async function prepare() {
   fold();
   if (!window.isSecureContext) plain();
   await list();
-  at("mode").value = kept("mode", "meeting");
+  at("mode").value = kept("mode", "room");
   const names = new Intl.DisplayNames([navigator.language], { type: "language" });
   const codes = "en zh es fr de ar ru ja ko pt it nl tr pl sv da fi id vi th hi fa cs el hu ro uk he";
   at("language").replaceChildren(
