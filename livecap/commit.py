@@ -7,7 +7,7 @@ segment ends.
 
 Sources: Macháček et al., Turning Whisper into Real-Time Transcription System (2023), for
 LocalAgreement; Papi et al., AlignAtt (2023); the package qwen3-asr-causal for AppendOnly; the
-package qwen-asr for Rollback. Their constants are the defaults.
+package qwen-asr for Rollback. Their constants are the defaults; `AlignAtt.sure` is our own.
 """
 
 from collections.abc import Sequence
@@ -122,8 +122,8 @@ class AlignAtt:
     """Words heard well before the end of the audio; for Whisper's cross-attention.
 
     Little audio is easily misheard, and a decoder that is led by what is said never comes back from
-    it: a segment does not begin with words that are improbable together until another hypothesis
-    has them too, or has heard their audio again.
+    it: where the words that a segment would begin with are improbable together, only those are said
+    that the hypothesis before has, too, or whose audio it had heard already.
     """
 
     margin: int = RATE // 2  # samples: 25 encoder rows

@@ -386,7 +386,7 @@ def test_a_checkpoint_says_what_suits_it(
     assert longer.model.segment == 40 * RATE
 
 
-@pytest.mark.parametrize("told", [0, -3, "six", None])
+@pytest.mark.parametrize("told", [0, -3, 1, "six", None])
 def test_a_length_that_is_none(model: Any, tmp_path: Path, told: object) -> None:
     checkpoint = save_official(model, tmp_path)
     (tmp_path / "preprocessor_config.json").write_text(json.dumps({"chunk_length": told}))

@@ -1,6 +1,7 @@
 """The training recipe at toy size: what is trained is what runs, and stopping costs nothing."""
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -14,6 +15,7 @@ import torch
 from torch import Tensor
 
 from livecap.checkpoints import resolve
+from livecap.checkpoints.qwen3_asr_config import chunk_length
 from livecap.config import DecodeConfig, ModelConfig
 from livecap.models.load import load_model as load_here
 from livecap.recognizer import Recognizer
@@ -29,7 +31,7 @@ from towers.train.batches import batches
 from towers.train.distill import DistillConfig, Student, distill, paired
 from towers.train.features import Features, features
 from towers.train.fit import FitConfig, fit
-from towers.train.layout import chunk_of, load_model, save_model, save_tower
+from towers.train.layout import load_model, save_model, save_tower
 from towers.train.manifest import (
     RATE,
     BadManifest,
@@ -202,7 +204,7 @@ def test_what_is_saved_is_what_livecap_reads(
     folder = tmp_path / "model"
     save_model(model, vocabulary, folder, dtype=torch.float32, chunk=6)
     again = load_model(folder)
-    assert chunk_of(folder) == 6
+    assert chunk_length(folder) == 6
     for mine, theirs in zip(model.parameters(), again.parameters(), strict=True):
         assert torch.equal(mine, theirs)
     assert read(folder).answer("red blue.", "English") == vocabulary.answer("red blue.", "English")
@@ -275,7 +277,8 @@ def test_the_commands_from_speech_to_words(
     made = f"{out}/model"
     more = ["--model", made, "--steps", "2", "--ctc-steps", "0", "--lora", "2", *few]
     assert command.main(["fit", told, f"{out}-more", *more]) == 0
-    assert chunk_of(Path(f"{out}-more/model")) == chunk_of(Path(made)) == 9
+    assert command.main(["fit", told, f"{out}-more", *more]) == 0  # it goes on
+    assert chunk_length(Path(f"{out}-more/model")) == chunk_length(Path(made)) == 9
     assert command.main(["distill", told, pulled, "--model", made, "--steps", "2", *few]) == 0
     assert command.main(["evaluate", made, told, "--most", "1"]) == 0
     assert command.main(["evaluate", f"{pulled}/tower", told, "--most", "1"]) == 0
@@ -288,21 +291,35 @@ def test_the_commands_from_speech_to_words(
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    ("option", "value"),
     [
-        ["--lora", "-1"],
-        ["--steps", "0"],
-        ["--every", "0"],
-        ["--rate", "nan"],
-        ["--chunk-length", "x"],
+        ("--lora", "-1"),
+        ("--steps", "0"),
+        ("--every", "0"),
+        ("--rate", "nan"),
+        ("--chunk-length", "1"),
+        ("--chunk-length", "9999"),
+        ("--batch-seconds", "inf"),
+        ("--threads", "9" * 30),
+        ("--masks", "1e3"),
     ],
 )
 def test_numbers_that_say_nothing_are_refused(
-    wrong: list[str], capsys: pytest.CaptureFixture[str]
+    option: str, value: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit):
-        command.main(["fit", "manifest.jsonl", "out", *wrong])
-    assert wrong[0] in capsys.readouterr().err
+    with pytest.raises(SystemExit) as ended:
+        command.main(["fit", "manifest.jsonl", "out", option, value])
+    assert ended.value.code == 2
+    assert re.search(rf"argument {option}: .* is n(o|ot) ", capsys.readouterr().err)
+
+
+def test_a_model_that_can_not_be_evaluated(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    manifest = tmp_path / "manifest.jsonl"
+    manifest.write_text('{"audio": "a.wav", "text": "red"}')
+    assert command.main(["evaluate", "none-such", str(manifest)]) == 1
+    assert "none-such" in capsys.readouterr().err
 
 
 def test_synthesised_speech_is_the_same_again_and_held_out_by_sentence(tmp_path: Path) -> None:

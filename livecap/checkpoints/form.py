@@ -184,8 +184,9 @@ def check_shapes(
 def damaged(file: Path, what: str, *, incomplete: bool = False) -> CorruptModel:
     """The error for a file that can't be what it says it is."""
     again = "Fetch the model again with `livecap pull`, or copy the folder again"
+    own = "install livecap again if the model came with it"
     state = "incomplete" if incomplete else "damaged"
-    return CorruptModel(f"{file} is {state}: it {what}", remedy=f"{again}.")
+    return CorruptModel(f"{file} is {state}: it {what}", remedy=f"{again}; {own}.")
 
 
 def _some(names: list[str]) -> str:

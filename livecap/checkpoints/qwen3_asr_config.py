@@ -11,7 +11,7 @@ from livecap.errors import ModelError
 
 GENERATION = "generation_config.json"
 PREPROCESSOR = "preprocessor_config.json"
-CHUNK = 30  # seconds: `chunk_length` of the published models
+CHUNK, LEAST = 30, 2  # seconds: `chunk_length` of the published models, and the least
 TIED = "tie_word_embeddings"
 HALF_CHUNK = 50  # mel frames in half a chunk of 1 s, as n_window counts
 # Names that transformers' own layout may have instead.
@@ -67,8 +67,17 @@ def read_facts(folder: Path) -> Facts:
             for one, place in ((told, folder / GENERATION), (config, file), (thinker, file))
             for number in _ends(one, place)
         ),
-        chunk=_chunk(folder / PREPROCESSOR),
+        chunk=chunk_length(folder),
     )
+
+
+def chunk_length(folder: Path) -> int:
+    """A folder -> the most seconds at once that suit its model. Raises CorruptModel."""
+    file = folder / PREPROCESSOR
+    chunk = integer(read_objects(file), "chunk_length", file, CHUNK)
+    if chunk < LEAST:
+        raise damaged(file, f"gives a chunk_length of {chunk} s")
+    return chunk
 
 
 def _audio(config: dict[str, Any], file: Path) -> Qwen3AudioDims:
@@ -130,13 +139,6 @@ def _text(config: dict[str, Any], file: Path) -> Qwen3TextDims:
     if not fits:
         raise damaged(file, f"gives sizes that no Qwen3-ASR decoder has: {dims}")
     return dims
-
-
-def _chunk(file: Path) -> int:
-    chunk = integer(read_objects(file), "chunk_length", file, CHUNK)
-    if chunk < 1:
-        raise damaged(file, f"gives a chunk_length of {chunk} s")
-    return chunk
 
 
 def _theta(config: dict[str, Any], file: Path) -> float:

@@ -3,18 +3,20 @@
 import argparse
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
-from livecap.checkpoints.qwen3_asr_config import CHUNK
+from livecap.checkpoints.qwen3_asr_config import LEAST, chunk_length
+from livecap.errors import LivecapError
 from towers.train.distill import DistillConfig, Student, distill
 from towers.train.espeak import Unspoken
 from towers.train.evaluate import evaluate
 from towers.train.features import features
 from towers.train.fit import FitConfig, fit
-from towers.train.layout import chunk_of, load_model, save_model, save_tower
+from towers.train.layout import load_model, save_model, save_tower
 from towers.train.loop import OtherRun
 from towers.train.lora import merge
 from towers.train.manifest import BadManifest, read_manifest
@@ -24,6 +26,7 @@ from towers.train.synth import Lengths, synthesise
 from towers.train.vocabulary import Vocabulary, closed, read
 
 SUBFOLDER = "decoder"  # of a causal tower's folder, with the model that reads its rows
+N = TypeVar("N", int, float)
 TYPES = {"fp32": torch.float32, "bf16": torch.bfloat16}
 
 
@@ -38,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         torch.set_num_threads(options.threads)
     try:
         options.run(options)
-    except (BadManifest, OtherRun, Unusable, Unspoken, OSError) as error:
+    except (BadManifest, OtherRun, Unusable, Unspoken, LivecapError, OSError) as error:
         print(f"towers.train: {error}", file=sys.stderr)
         return 1
     return 0
@@ -58,7 +61,9 @@ def _synth(options: argparse.Namespace) -> None:
 def _fit(options: argparse.Namespace) -> None:
     utterances = read_manifest(options.manifest)
     mels = features(utterances, options.cache or options.folder / "mels")
-    chunk = options.chunk_length or (chunk_of(options.model) if options.model else CHUNK)
+    out = options.folder / "model"
+    before = options.model if options.model and not out.exists() else out
+    chunk = options.chunk_length or chunk_length(before)
     if options.model:
         model, vocabulary = _opened(options.model)
     else:
@@ -138,13 +143,16 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     made = commands.add_parser("synth", help="speech by espeak-ng, in a closed vocabulary")
     made.add_argument("folder", type=Path, help="a new or empty folder")
-    made.add_argument("--hours", type=_between(1e-6, 10_000), default=6.0)
+    made.add_argument("--hours", type=_between(1e-6, 10_000, " hours"), default=6.0)
     made.add_argument("--split", choices=("train", "test"), default="train")
     made.add_argument("--seed", type=_count(0), default=0)
     made.add_argument(
-        "--shortest", type=_between(0.1, 3600), default=1.0, help="seconds of an utterance"
+        "--shortest",
+        type=_between(0.1, 3600, " seconds"),
+        default=1.0,
+        help="seconds of an utterance",
     )
-    made.add_argument("--longest", type=_between(0.1, 3600), default=12.0)
+    made.add_argument("--longest", type=_between(0.1, 3600, " seconds"), default=12.0)
     made.add_argument(
         "--silent", type=_between(0, 1), default=0.05, help="share in which nobody speaks"
     )
@@ -161,14 +169,14 @@ def _parser() -> argparse.ArgumentParser:
         "--ctc", type=_between(0, 1e6), default=0.3, help="weight of CTC afterwards"
     )
     fitted.add_argument(
-        "--lora", type=_count(0), default=0, help="rank of additions to the decoder"
+        "--lora", type=_count(0, 4096), default=0, help="rank of additions to the decoder"
     )
     fitted.add_argument(
         "--chunk-length",
-        type=_count(0),
+        type=_chunk,
         default=0,
         metavar="SECONDS",
-        help="that suit the model at once, as it is written to go with it; 0: as before, or 30",
+        help="of audio at once, at most, that suit the model; 0: as it was, or 30",
     )
     fitted.set_defaults(run=_fit)
 
@@ -187,31 +195,34 @@ def _parser() -> argparse.ArgumentParser:
     judged.add_argument("checkpoint", type=Path)
     judged.add_argument("manifest", type=Path)
     judged.add_argument("--most", type=_count(1), default=None, help="only so many utterances")
-    judged.add_argument("--threads", type=_count(0), default=0)
+    judged.add_argument("--threads", type=_count(0, 1024), default=0)
     judged.set_defaults(run=_evaluate)
     return parser
 
 
-def _between(least: float, most: float) -> Callable[[str], float]:
+def _between(least: float, most: float, unit: str = "") -> Callable[[str], float]:
     """What reads such a number."""
-
-    def read_number(text: str) -> float:
-        if not least <= float(text) <= most:
-            raise argparse.ArgumentTypeError(f"{text} is not between {least:g} and {most:g}")
-        return float(text)
-
-    return read_number
+    return partial(_number, float, least, most, unit)
 
 
-def _count(least: int) -> Callable[[str], int]:
-    """What reads a whole number of at least that."""
+def _count(least: int, most: int = 1 << 31) -> Callable[[str], int]:
+    """What reads such a whole number."""
+    return partial(_number, int, least, most, "")
 
-    def read_count(text: str) -> int:
-        if int(text) < least:
-            raise argparse.ArgumentTypeError(f"{text} is less than {least}")
-        return int(text)
 
-    return read_count
+def _chunk(text: str) -> int:
+    return 0 if text == "0" else _number(int, LEAST, 1200, " seconds", text)
+
+
+def _number(kind: type[N], least: float, most: float, unit: str, text: str) -> N:
+    try:
+        number = kind(text)
+    except (ValueError, OverflowError) as error:
+        what = "whole number" if kind is int else "number"
+        raise argparse.ArgumentTypeError(f"{text!r} is no {what}") from error
+    if not least <= number <= most:
+        raise argparse.ArgumentTypeError(f"{text} is not between {least:g} and {most:g}{unit}")
+    return number
 
 
 def _trainer(
@@ -230,9 +241,9 @@ def _trainer(
         "--every", type=_count(1), default=usual.every, help="steps between two savings"
     )
     parser.add_argument("--dtype", choices=tuple(TYPES), default="fp32", help="of the tower")
-    parser.add_argument("--masks", type=_count(0), default=usual.masks, help="of SpecAugment")
+    parser.add_argument("--masks", type=_count(0, 100), default=usual.masks, help="of SpecAugment")
     parser.add_argument("--cache", type=Path, help="of mel spectrograms; several runs can share it")
-    parser.add_argument("--threads", type=_count(0), default=None)
+    parser.add_argument("--threads", type=_count(0, 1024), default=None)
     return parser
 
 

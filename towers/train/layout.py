@@ -52,13 +52,6 @@ def save_model(
     write(vocabulary, folder)
 
 
-def chunk_of(folder: Path) -> int:
-    """Seconds at once that a model in the official layout says suit it."""
-    file = folder / PREPROCESSOR
-    told = json.loads(file.read_text("utf-8")) if file.exists() else {}
-    return int(told.get("chunk_length", CHUNK))
-
-
 def load_model(folder: Path) -> Any:
     """A model in the official layout -> transformers' class, float32.
 
