@@ -44,7 +44,27 @@ def median_filter(x: Tensor, width: int = SMOOTH) -> Tensor:
     if x.shape[-1] <= reach:  # too short to reflect
         return x
     padded = torch.nn.functional.pad(x, (reach, reach), mode="reflect")
-    return padded.unfold(-1, width, 1).median(-1).values
+    return _median([padded[..., at : at + x.shape[-1]] for at in range(width)])
+
+
+def _median(values: list[Tensor]) -> Tensor:
+    """The median of an odd number of tensors, place by place; many times as fast as sorting each.
+
+    Of a little more than half of the values, neither the least nor the greatest can be it: they are
+    dropped, and another value comes in.
+    """
+    kept, rest = values[: len(values) // 2 + 2], values[len(values) // 2 + 2 :]
+    while len(kept) > 1:
+        for at in range(len(kept) - 1, 0, -1):  # the least comes to the front
+            kept[at - 1], kept[at] = _ordered(kept[at - 1], kept[at])
+        for at in range(1, len(kept) - 1):  # the greatest to the end
+            kept[at], kept[at + 1] = _ordered(kept[at], kept[at + 1])
+        kept, rest = kept[1:-1] + rest[:1], rest[1:]
+    return kept[0]
+
+
+def _ordered(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:
+    return torch.minimum(one, other), torch.maximum(one, other)
 
 
 def path(cost: NDArray[np.float64]) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
