@@ -18,7 +18,6 @@ from livecap.turns import Turns
 from livecap.vad import FRAME
 from livecap.work import Hypothesis, Work
 
-SEARCH = 3 * RATE  # samples before a hard limit in which the quietest moment is looked for, at most
 LATE = 10 * RATE  # samples that have come and wait, from which pauses are passed over, too
 EVIDENCE = 3 * RATE  # samples of speech that tell its language
 ENOUGH = 5  # words that tell it, too
@@ -245,21 +244,15 @@ class Live:
             return 0 if self._is_heard(length) else length
         if waiting:
             return 0
-        if heard and length > self._free and not self.opened.is_timed:
+        if heard and length > config.uncut and not self.opened.is_timed:
             return 0  # what is said must not reach past the cut
         count = (length - heard - (0 if heard else config.lead)) // config.interval
         return heard + count * config.interval + (0 if heard else config.lead) if count > 0 else 0
 
-    @property
-    def _free(self) -> int:
-        """Samples of a segment before those among which it may be cut."""
-        most = self.config.most
-        return max(most - SEARCH, most - most // 4)
-
     def _cut(self, epoch: Epoch) -> int:
         """Where a segment ends that gets too long: its quietest moment, behind what is said."""
         most = self.config.most
-        low = min(max(self._free, self.opened.fixed), most - 1)
+        low = min(max(self.config.uncut, self.opened.fixed), most - 1)
         return max(low + quietest(epoch.speech.view(most).pcm[low:]), 1)
 
     # Segments

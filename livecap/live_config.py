@@ -6,6 +6,8 @@ from livecap.commit import CommitPolicy
 from livecap.config import VadConfig
 from livecap.events import RATE
 
+SEARCH = 3 * RATE  # samples before a hard limit in which the quietest moment is looked for, at most
+
 
 @dataclass(frozen=True, slots=True)
 class LiveConfig:
@@ -24,3 +26,8 @@ class LiveConfig:
     language: str | None = None
     speaker: str | None = None  # label for all events of this stream
     turns: bool = False  # tell when someone begins and ends to speak; needs `vad`
+
+    @property
+    def uncut(self) -> int:
+        """Samples of a segment before those among which it is cut if it gets too long."""
+        return self.most - min(SEARCH, self.most // 4)
