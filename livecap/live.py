@@ -10,7 +10,7 @@ from collections.abc import Iterable
 
 from livecap.epoch import Epoch
 from livecap.events import RATE, Event
-from livecap.live_config import LiveConfig
+from livecap.live_config import SEARCH, LiveConfig
 from livecap.opened import Opened
 from livecap.segments import Pcm, Segment, is_audible, quietest
 from livecap.transcript import Transcript
@@ -244,15 +244,16 @@ class Live:
             return 0 if self._is_heard(length) else length
         if waiting:
             return 0
-        if heard and length > config.uncut and not self.opened.is_timed:
+        if heard and length > config.most - config.search and not self.opened.is_timed:
             return 0  # what is said must not reach past the cut
         count = (length - heard - (0 if heard else config.lead)) // config.interval
         return heard + count * config.interval + (0 if heard else config.lead) if count > 0 else 0
 
     def _cut(self, epoch: Epoch) -> int:
         """Where a segment ends that gets too long: its quietest moment, behind what is said."""
-        most = self.config.most
-        low = min(max(self.config.uncut, self.opened.fixed), most - 1)
+        most, opened = self.config.most, self.opened
+        known = opened.fixed if opened.is_timed else opened.heard
+        low = min(max(most - SEARCH, most // 2, known), most - 1)
         return max(low + quietest(epoch.speech.view(most).pcm[low:]), 1)
 
     # Segments

@@ -6,7 +6,7 @@ from livecap.commit import CommitPolicy
 from livecap.config import VadConfig
 from livecap.events import RATE
 
-SEARCH = 3 * RATE  # samples before a hard limit in which the quietest moment is looked for, at most
+SEARCH = 3 * RATE  # samples before a hard limit in which the quietest moment is looked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +28,6 @@ class LiveConfig:
     turns: bool = False  # tell when someone begins and ends to speak; needs `vad`
 
     @property
-    def uncut(self) -> int:
-        """Samples of a segment before those among which it is cut if it gets too long."""
-        return self.most - min(SEARCH, self.most // 4)
+    def search(self) -> int:
+        """Samples before a hard limit that are left for a cut where words have no times."""
+        return min(SEARCH, self.most // 4)
