@@ -16,7 +16,6 @@ from livecap.events import RATE
 from livecap.models.protocol import Ask, Listen, Pcm, Recognition
 from livecap.models.whisper_fallback import Attempt, Fallback
 from livecap.models.whisper_text import Aligner
-from livecap.words import split_words
 from livecap.work import Hypothesis, Passage, Update, Work
 
 BRIEF = 2.0  # seconds
@@ -42,11 +41,10 @@ class Updates:
             if language is None:
                 language, chance = yield from self.detect(memory)
             attempt = yield from self._decode(memory, language, config, work, update)
-            passages = self._align(update, attempt, memory, language, config, work.segment.pcm)
+            heard = self._align(update, attempt, memory, language, config, work.segment.pcm)
         finally:
             self.decoder.forget(memory)
-        pieces = split_words(self.fallback.tokenizer, _tokens(attempt), language)
-        heard = [ids for _, ids in pieces][: sum(len(one.words) for one in passages)]
+        passages, tokens = ((heard[0],), heard[1]) if heard else ((), ())
         reason = _reason(attempt, update)
         return Hypothesis(
             work,
@@ -55,8 +53,8 @@ class Updates:
             chance,
             reason,
             unsure=_lost(passages, update) if reason else None,
-            tokens=tuple(chain.from_iterable(heard)),
-            counts=tuple(len(ids) for ids in heard),
+            tokens=tuple(chain.from_iterable(tokens)),
+            counts=tuple(map(len, tokens)),
         )
 
     def _decode(
@@ -116,12 +114,12 @@ class Updates:
         language: str,
         config: DecodeConfig,
         pcm: Pcm,
-    ) -> tuple[Passage, ...]:
-        """The words after those that are said, with times."""
+    ) -> tuple[Passage, Sequence[Sequence[int]]] | None:
+        """The words after those that are said, with times, and each one's tokens."""
         tokens = _tokens(attempt)
         if not tokens:
-            return ()
-        passage = self.aligner.words_after(
+            return None
+        return self.aligner.words_after(
             update.said,
             tokens,
             memory,
@@ -131,7 +129,6 @@ class Updates:
             language=language,
             scores=replace(attempt.scores, tokens=tuple(tokens)),
         )
-        return (passage,) if passage else ()
 
 
 def _tokens(attempt: Attempt) -> Sequence[int]:

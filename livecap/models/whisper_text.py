@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import torch
@@ -12,15 +12,14 @@ from livecap.alignment import token_rows
 from livecap.engine.request import Memory
 from livecap.engine.whisper_decoder import WhisperDecoder
 from livecap.events import Scores, Word
-from livecap.models.whisper_times import Aligned, is_brief, timed
+from livecap.models.whisper_heard import doubled, heard_words
+from livecap.models.whisper_times import Aligned, timed
 from livecap.tokens import Tokenizer
 from livecap.words import split_words
 from livecap.work import Passage
 from towers.whisper import SAMPLES_PER_ROW
 
 Pcm = NDArray[np.float32]
-
-SQUEEZED = 2  # words at the end without audio that are made up; a single one may be short
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,17 +135,24 @@ class Aligner:
         pcm: Pcm,
         language: str,
         scores: Scores,
-    ) -> Passage | None:
+    ) -> tuple[Passage, Sequence[Sequence[int]]] | None:
         """As `passages`, for the tokens that follow those said, spoken by sample `fixed`.
 
-        Words at the end for which no audio is left are made up, and not among them; None if there
-        are no others.
+        Returns the passage and the tokens of each of its words, without what was said twice and
+        heard once, and without words at the end for which no audio is left. None if none is left.
         """
-        path = self._path(said, tokens, memory, fixed=fixed, start=start, samples=len(pcm))
-        words = self._words(tokens, 0, path, language)
         before = [piece for piece, _ in split_words(self.tokenizer, said, language)]
-        heard = words[: _heard(before, [one.word for one in words])]
-        return timed(heard, scores, pcm) if heard else None
+        while True:
+            path = self._path(said, tokens, memory, fixed=fixed, start=start, samples=len(pcm))
+            aligned = self._words(tokens, 0, path, language)
+            words = [one.word for one in aligned]
+            pieces = [ids for _, ids in split_words(self.tokenizer, tokens, language)]
+            copy = doubled(before, words)
+            if not copy:
+                break
+            tokens = [*chain(*pieces[: copy.start], *pieces[copy.stop :])]
+        count = heard_words(before, words)
+        return (timed(aligned[:count], scores, pcm), pieces[:count]) if count else None
 
     def _path(
         self,
@@ -194,43 +200,3 @@ class _Path:
     bounds: list[int]  # sample at which each begins, and in the end where the last one ends
     peaks: list[int]  # sample at which each was heard most
     probabilities: list[float]
-
-
-def _heard(before: Sequence[str], words: Sequence[Word]) -> int:
-    """How many of the aligned words were heard, not made up at the end, after the words before.
-
-    What a model makes up there has no audio: the alignment leaves it a row a word, or none, and
-    the last word takes whatever is left. Mostly it is what was said just before, once more.
-    """
-    count = len(words)
-    while again := _repeated(before, words[:count]):
-        brief = sum(map(is_brief, words[count - again : count]))
-        if 2 * brief < again:
-            break
-        count -= again
-    if count < len(words):
-        return count
-    last = count - 1
-    while last > 0 and is_brief(words[last - 1]):
-        last -= 1
-    if last < count - 1 and count - last > SQUEEZED:
-        return last  # with the last word, which got what was left
-    while count and words[count - 1].start == words[count - 1].end:
-        count -= 1
-    return count if 0 < count <= len(words) - SQUEEZED else len(words)
-
-
-def _repeated(before: Sequence[str], words: Sequence[Word]) -> int:
-    """The length in words of the block that the text ends in twice over; 0 if there is none.
-
-    The second copy, of two words or more, is among `words`.
-    """
-    text = [_plain(word) for word in (*before, *(one.text for one in words))]
-    for size in range(min(len(text) // 2, len(words)), 1, -1):
-        if text[-size:] == text[-2 * size : -size]:
-            return size
-    return 0
-
-
-def _plain(word: str) -> str:
-    return "".join(character for character in word.casefold() if character.isalnum())

@@ -1,0 +1,73 @@
+"""Which words of a hypothesis were heard, and which the model made up, by the time each takes.
+
+A decoder that has nothing more to hear may say once more what was said just before, and one that is
+led by a bad beginning may say the rest twice. The alignment has audio for one of the copies, and
+leaves the other a row a word, or none.
+"""
+
+from collections.abc import Sequence
+
+from livecap.events import Word
+from livecap.models.whisper_times import is_brief
+
+SQUEEZED = 2  # words without audio in a row that are made up; a single one may be short
+
+
+def heard_words(before: Sequence[str], words: Sequence[Word]) -> int:
+    """How many of the aligned words were heard, not made up at the end, after the words before.
+
+    What is made up there is mostly a copy, and its last word takes whatever audio is left.
+    """
+    count = len(words)
+    while again := _repeated(_plain(before, words[:count]), count):
+        if not _is_squeezed(words[count - again : count]):
+            break
+        count -= again
+    if count < len(words):
+        return count
+    last = count - 1
+    while last > 0 and is_brief(words[last - 1]):
+        last -= 1
+    if last < count - 1 and count - last > SQUEEZED:
+        return last  # with the last word, which got what was left
+    while count and words[count - 1].start == words[count - 1].end:
+        count -= 1
+    return count if 0 < count <= len(words) - SQUEEZED else len(words)
+
+
+def doubled(before: Sequence[str], words: Sequence[Word]) -> slice | None:
+    """The words that are the second copy of some that have no audio; None if there are none.
+
+    The first copy may begin in the words before: what counts is the rest of it.
+    """
+    if sum(map(is_brief, words)) < SQUEEZED:
+        return None
+    text, start = _plain(before, words), len(before)
+    for end in range(len(text), start, -1):
+        size = _repeated(text[:end], end - start)
+        first = words[max(end - 2 * size - start, 0) : end - size - start]
+        if len(first) >= SQUEEZED and _is_squeezed(first):
+            return slice(end - size - start, end - start)
+    return None
+
+
+def _is_squeezed(words: Sequence[Word]) -> bool:
+    """Whether there is no time for most of the words."""
+    return 2 * sum(map(is_brief, words)) >= len(words)
+
+
+def _repeated(text: Sequence[str], new: int) -> int:
+    """The length in words of the block that the text ends in twice over; 0 if there is none.
+
+    The second copy, of two words or more, is among the last `new` of them.
+    """
+    for size in range(min(len(text) // 2, new), 1, -1):
+        if text[-size:] == text[-2 * size : -size]:
+            return size
+    return 0
+
+
+def _plain(before: Sequence[str], words: Sequence[Word]) -> list[str]:
+    """The text, word by word, without case and marks."""
+    text = (*before, *(one.text for one in words))
+    return ["".join(filter(str.isalnum, word.casefold())) for word in text]
