@@ -28,6 +28,7 @@ from livecap.engine.engine import Engine
 from livecap.engine.request import Memory, Request, Rule
 from livecap.engine.sampler import Suppress, SuppressFirst, Timestamps
 from livecap.tokens import Specials, specials_of
+from towers.layers import dense
 from towers.mel import Mel
 
 # Largest difference over largest value, float32. Seen: 9e-7 at most in random models, of 32 layers
@@ -217,6 +218,16 @@ def test_less_memory_than_a_window() -> None:
         assert near(forced_logits(decoder, tokens, memory), expected) < RELATIVE
         decoder.forget(memory)
     assert decoder.memory.available == decoder.memory.count
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("count", [1, 377, 1500])
+def test_the_first_rows_alone(count: int, precision: torch.dtype) -> None:
+    """They hear the whole window, as they do beside the others."""
+    mel = torch.cat([mel_of("tiny"), mel_of("tiny").flip(2)])
+    tower = tower_of(model_of("tiny"), dense(precision))
+    with torch.inference_mode():
+        assert near(tower.encode(mel, count), tower.encode(mel)[:, :count]) < RELATIVE
 
 
 def test_a_window_of_several_clips() -> None:

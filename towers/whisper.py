@@ -34,14 +34,19 @@ class Tower:
         self.layers = [Block.load(weights.at(f"layers.{n}"), heads) for n in range(len(names))]
         self.norm = weights.norm("layer_norm")
 
-    def encode(self, mel: Tensor) -> Tensor:
-        """Normalised mel [batch, bins, frames] -> float32 rows [batch, frames // 2, width]."""
+    def encode(self, mel: Tensor, rows: int | None = None) -> Tensor:
+        """Normalised mel [batch, bins, frames] -> float32 rows [batch, frames // 2, width].
+
+        With `rows`, only the first so many: all are heard, but the others need no last layer.
+        """
         first, second = self.convolutions
         x = F.gelu(first(_taps(mel.mT, 1)))  # [batch, frame, width]
         x = F.gelu(second(_taps(x, 2))).float()
         x = x + self.positions[: x.shape[1]]
         for layer in self.layers:
             query, key, value = layer.project(x).permute(2, 0, 3, 1, 4)  # [batch, head, row, dim]
+            if layer is self.layers[-1]:
+                x, query = x[:, :rows], query[:, :, :rows]
             x = layer.merge(x, attend(query, key, value).transpose(1, 2).flatten(2))
         return self.norm(x)
 

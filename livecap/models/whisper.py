@@ -119,7 +119,7 @@ class Whisper:
         if self.decoder.memory.available < self.decoder.memory.needed(rows):
             return []
         pcm = torch.from_numpy(ask.pcm).to(self.device)
-        encoded = self.tower.encode(self.mel.offline(pcm, FRAMES)[None])[0, :rows]
+        encoded = self.tower.encode(self.mel.offline(pcm, FRAMES)[None], rows)[0]
         memory = self.decoder.remember(encoded)
         assert memory is not None
         return [memory]
