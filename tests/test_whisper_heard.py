@@ -71,14 +71,19 @@ class Decoder:
         self.calls = 0
 
     def align(
-        self, tokens: Sequence[int], memory: Memory, heads: Sequence[tuple[int, int]]
+        self,
+        tokens: Sequence[int],
+        memory: Memory,
+        heads: Sequence[tuple[int, int]],
+        *,
+        predict: slice,
     ) -> tuple[Tensor, Tensor]:
         self.calls += 1
         scores = torch.zeros(1, len(tokens), self.heard * self.rows)
         for place in range(len(tokens) - 1):  # it is heard by the row that predicts it
             number = max(place - (len(tokens) - 2 - self.heard), 0)
             scores[0, place, number * self.rows : (number + 1) * self.rows] = 9.0
-        return scores, torch.zeros(len(tokens), max(tokens) + 1)
+        return scores, torch.zeros(len(tokens), max(tokens) + 1)[predict]
 
 
 def test_a_copy_is_taken_out_and_the_rest_aligned_anew() -> None:

@@ -136,6 +136,8 @@ def test_logits_are_the_same_at_every_position(size: str) -> None:
     assert near(forced_logits(decoder, tokens, memory), expected) < RELATIVE
     _, aligned = decoder.align(tokens, memory, ((0, 0),))
     assert near(aligned, expected) < RELATIVE
+    _, some = decoder.align(tokens, memory, ((0, 0),), predict=slice(2, -2))
+    assert near(some, expected[2:-2]) < RELATIVE
 
 
 @pytest.mark.parametrize("size", SIZES)

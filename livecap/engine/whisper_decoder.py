@@ -139,11 +139,17 @@ class WhisperDecoder:
 
     @torch.inference_mode()
     def align(
-        self, tokens: list[int], memory: Memory, heads: tuple[tuple[int, int], ...]
+        self,
+        tokens: list[int],
+        memory: Memory,
+        heads: tuple[tuple[int, int], ...],
+        *,
+        predict: slice = slice(None),
     ) -> tuple[Tensor, Tensor]:
         """Forced tokens -> cross-attention scores [head, token, row], logits [token, vocab].
 
-        `heads` are (layer, head): what is scored, before softmax, scaled. Nothing is stored.
+        `heads` are (layer, head): what is scored, before softmax, scaled. `predict`: the tokens
+        whose logits are wanted, of what follows each. Nothing is stored.
         """
         at = torch.arange(len(tokens), device=self.device)
         x = self._embed(torch.tensor(tokens, device=self.device), at)
@@ -167,5 +173,5 @@ class WhisperDecoder:
             heard = scores.softmax(-1).to(self.dtype) @ value
             x = x + layer.cross_out(heard.transpose(0, 1).flatten(1))
             x = x + layer.narrow(F.gelu(layer.widen(layer.feed_norm(x))))
-        logits = self.head(self.norm(x)).float()
+        logits = self.head(self.norm(x[predict])).float()
         return torch.stack([kept[head] for head in heads]), logits

@@ -166,16 +166,18 @@ class Aligner:
     ) -> "_Path":
         """The teacher-forced pass over a window of so many samples."""
         everything = [*start, *said, *tokens, self.tokenizer.specials.eot]
-        attention, logits = self.decoder.align(everything, memory, self.heads)
+        first = len(start) + len(said)
+        attention, logits = self.decoder.align(
+            everything, memory, self.heads, predict=slice(first - 1, -2)
+        )
         rows = max(-(-samples // SAMPLES_PER_ROW), 1)
         after = min(fixed // SAMPLES_PER_ROW, rows - 1)
-        first = len(start) + len(said)
         # A token is heard by the row that predicts it, the one before its own; the end token's
         # row comes last and bounds the last word.
         heard = attention[:, len(start) - 1 : -1]
         starts, peaks = token_rows(heard, rows, skip=len(said), after=after)
-        chances = logits[first - 1 : -2].softmax(-1)
-        chances = chances.gather(1, torch.tensor(tokens, device=chances.device)[:, None])[:, 0]
+        chosen = torch.tensor(tokens, device=logits.device)[:, None]
+        chances = logits.softmax(-1).gather(1, chosen)[:, 0]
         bounds = [min(int(row) * SAMPLES_PER_ROW, samples) for row in starts]
         return _Path(bounds, [int(row) * SAMPLES_PER_ROW for row in peaks], chances.tolist())
 
