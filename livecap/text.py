@@ -3,9 +3,6 @@
 import codecs
 import zlib
 from collections.abc import Hashable, Sequence
-from typing import TypeVar
-
-Item = TypeVar("Item", bound=Hashable)
 
 LONGEST_PERIOD = 24  # tokens; a longer loop than this is caught by the compression ratio
 SHORT_PERIOD = 8  # tokens; up to here a repetition can be meant, so more of it must be there
@@ -55,24 +52,25 @@ def compression_ratio(text: str) -> float:
     return len(data) / len(zlib.compress(data))
 
 
-def loop_start(items: Sequence[Hashable]) -> int | None:
+def loop_start(items: Sequence[Hashable], shortest: int = SHORTEST_LOOP) -> int | None:
     """Tokens or words -> where the repetition begins that they end in, None if they don't.
 
     `items[:loop_start(items)]` keeps one copy. A block of up to 8 tokens must be there 4 times
     and more, one of up to 24 tokens 3 times and more, and the copies must make up 20 tokens at
-    least: so people may say "no" 19 times, a chant of two tokens 9 times and a sentence of 12
-    tokens twice. A started last copy counts for its length. Of several periods the shortest wins.
+    least (`shortest`): so people may say "no" 19 times, a chant of two tokens 9 times and a
+    sentence of 12 tokens twice. A started last copy counts for its length. Of several periods the
+    shortest wins.
     """
-    period = loop_period(items)
+    period = loop_period(items, shortest)
     return None if period is None else _first_copy(items, period) + period
 
 
-def loop_period(items: Sequence[Hashable]) -> int | None:
+def loop_period(items: Sequence[Hashable], shortest: int = SHORTEST_LOOP) -> int | None:
     """Tokens or words -> the length of the block that they end in copies of, as in `loop_start`."""
     for period in range(1, min(LONGEST_PERIOD, len(items) // COPIES_OF_LONG) + 1):
         length = len(items) - _first_copy(items, period)
         copies = COPIES_OF_SHORT if period <= SHORT_PERIOD else COPIES_OF_LONG
-        if length >= max(SHORTEST_LOOP, copies * period):
+        if length >= max(shortest, copies * period):
             return period
     return None
 
@@ -83,8 +81,3 @@ def _first_copy(items: Sequence[Hashable], period: int) -> int:
     while at >= period and items[at] == items[at - period]:
         at -= 1
     return at - period + 1
-
-
-def collapse(items: Sequence[Item]) -> Sequence[Item]:
-    """Tokens or words that may end in a loop -> the same with one copy of what is repeated."""
-    return items[: loop_start(items)]

@@ -7,7 +7,7 @@ from livecap.engine.request import Sequence as Decoded
 from livecap.events import Scores
 from livecap.models.qwen3_prompt import Answer, Prompt
 from livecap.models.runaway import Runaway
-from livecap.text import collapse, compression_ratio
+from livecap.text import compression_ratio
 
 DENSEST = 10  # tokens a second, the most that are decoded; speech has about three
 SPARE = 32  # tokens on top of that: the header, and a short clip's words
@@ -41,7 +41,7 @@ def judge(prompt: Prompt, decoded: Decoded, runaway: Runaway, *, is_forced: bool
     looped = decoded.status == "halted" or (
         runaway.repeats(tokens) and not runaway.could_be_said(tokens)
     )
-    once = list(collapse(tokens)) if looped else tokens
+    once = runaway.once(tokens) if looped else tokens
     answer = prompt.answer(once, decoded.logprobs, is_forced=is_forced)
     scores = Scores(
         tokens=tuple(tokens),

@@ -18,7 +18,7 @@ from livecap.engine.sampler import Suppress, SuppressFirst, Timestamps
 from livecap.events import RATE, Scores
 from livecap.models.protocol import Ahead, Ask
 from livecap.models.runaway import SPOKEN, Runaway
-from livecap.text import compression_ratio, loop_start
+from livecap.text import compression_ratio
 from livecap.tokens import Tokenizer
 from livecap.work import Update
 
@@ -249,7 +249,7 @@ class Fallback:
         if looped and likely >= SURE and not led and runaway.could_be_said(tokens):
             looped = False
         if looped:
-            tokens = self._without_loop(tokens)
+            tokens = runaway.once(tokens)
         scores = Scores(
             tokens=tuple(tokens),
             temperature=decoded.request.temperature,
@@ -258,13 +258,6 @@ class Fallback:
             no_speech_probability=decoded.watched or 0.0,
         )
         return Attempt(tuple(tokens), text, scores, looped, decoded.status == "limit")
-
-    def _without_loop(self, tokens: list[int]) -> list[int]:
-        """Tokens -> those before the repetition that they end in, times included."""
-        begin = self.tokenizer.specials.timestamp_begin
-        text = [place for place, token in enumerate(tokens) if token < begin]
-        start = loop_start([tokens[place] for place in text])
-        return tokens if start is None else tokens[: text[start]]
 
 
 def _best(attempts: Sequence[Attempt]) -> Attempt:
