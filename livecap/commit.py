@@ -76,7 +76,7 @@ class AppendOnly:
         agreed = _common(latest, heard.words) - self.hold_back
         count = max(min(agreed, _whole(heard, self.margin)), len(said.published))
         candidate = heard.words[:count]
-        stays = said.stays + 1 if _same(candidate, said.candidate) else 1
+        stays = said.stays + 1 if same_words(candidate, said.candidate) else 1
         said = replace(said, candidate=candidate, stays=stays)
         due = count if stays >= self.stable_iterations else 0
         return _settle(said, heard, due, final=final)
@@ -182,7 +182,7 @@ def _goes_on(words: Sequence[str], published: Sequence[str]) -> int:
         found = [
             at + length
             for at in range(len(words) - length + 1)
-            if _same(words[at : at + length], wanted)
+            if same_words(words[at : at + length], wanted)
         ]
         if found:
             return min(found, key=lambda at: abs(at - len(published)))
@@ -191,7 +191,7 @@ def _goes_on(words: Sequence[str], published: Sequence[str]) -> int:
 
 def _extends(words: Sequence[str], published: Sequence[str]) -> bool:
     """Whether a hypothesis begins with what is published, marks and case aside."""
-    return _same(words[: len(published)], published)
+    return same_words(words[: len(published)], published)
 
 
 def _common(some: Sequence[str], others: Sequence[str]) -> int:
@@ -202,7 +202,8 @@ def _common(some: Sequence[str], others: Sequence[str]) -> int:
     return min(len(some), len(others))
 
 
-def _same(some: Sequence[str], others: Sequence[str]) -> bool:
+def same_words(some: Sequence[str], others: Sequence[str]) -> bool:
+    """Whether two texts are the same, marks and case aside."""
     return len(some) == len(others) == _common(some, others)
 
 

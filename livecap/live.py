@@ -221,8 +221,9 @@ class Live:
         return self.opened.whole and self.opened.heard == length
 
     def _settle(self, epoch: Epoch, length: int) -> None:
-        """A pause: say all that was heard. The segment goes on, or ends if it is long enough."""
-        if length >= self.config.sentence and self.opened.ends_sentence:
+        """A pause: say all that was heard. The segment goes on if it is short, and not stuck."""
+        is_whole = length >= self.config.sentence and self.opened.ends_sentence
+        if is_whole or self.opened.is_stuck:
             self._close(epoch, length)
             return
         if not self.opened.is_told:

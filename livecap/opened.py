@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass, field
 
-from livecap.commit import CommitPolicy, Heard, Said
-from livecap.events import Scores, Word
+from livecap.commit import CommitPolicy, Heard, Said, same_words
+from livecap.events import RATE, Scores, Word
 from livecap.transcript import Part
 from livecap.work import Hypothesis, Update
 
 SENTENCE_END = frozenset(".?!…。？！")
+SPARSE = 3 * RATE  # samples of speech in which there is more than one word
 
 
 @dataclass(slots=True)
@@ -32,6 +33,7 @@ class Opened:
     detected: Hypothesis | None = None  # the last one whose language was detected
     is_told: bool = True  # the last caption said that it was final, or there was none
     kept: object | None = None
+    paused: tuple[int, int] = 0, 0  # words and samples that had been heard at the last pause
 
     @property
     def fixed(self) -> int:
@@ -56,6 +58,17 @@ class Opened:
         """Whether its text is that of whole sentences."""
         text = self.tail or "".join(self.said.published[-1:])
         return text.rstrip()[-1:] in SENTENCE_END
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether what was heard since the last pause is what had been said right before, or next
+        to nothing: a decoder that goes on from there may never hear anything else.
+        """
+        words, samples = self.paused
+        text = (*self.said.published, *(word.text for word in self.words))
+        new = text[words:]
+        again = same_words(text[max(words - len(new), 0) : words], new)
+        return bool(new) and (again or len(new) * SPARSE < self.heard - samples)
 
     def update(self, *, whole: bool, last: bool) -> Update:
         """What goes with the next work."""
@@ -98,6 +111,8 @@ class Opened:
         if words:
             self.published = self.heard
             self.ends = (*self.ends, *_ends(words))
+        if final:
+            self.paused = len(self.said.published), self.heard
         self.is_told = final or (self.is_told and not words and not decision.tail)
         return Part(words, decision.tail, before, self.heard, final, self.language)
 

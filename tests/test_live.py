@@ -185,6 +185,33 @@ def test_a_pause_after_a_sentence_ends_a_long_segment() -> None:
     assert len(played([(speak([*phrase, Said(8, 400 * ms, 0)]), -1)], CONFIG).segments) == 1
 
 
+@policies
+def test_what_is_said_again_after_a_pause_ends_the_segment(policy: CommitPolicy) -> None:
+    """It may be a decoder that never hears anything else; said again it is all the same."""
+    words = [Said(n, 400 * ms, 120 * ms) for n in range(2)]
+    once = [*words[:-1], Said(1, 400 * ms, 900 * ms)]
+    other = [*words[:-1], Said(2, 400 * ms, 900 * ms)]
+    config = replace(CONFIG, policy=policy, sentence=5 * RATE)
+    again = played([(speak([*once, *once, *other]), -1)], config, reader_for(policy))
+    assert again.words == [" no", " that", " no", " that", " no", " one"]
+    assert [one.segment for one in again.captions if one.final] == [0, 0, 1]
+    new = played([(speak([*once, *other, *once]), -1)], config, reader_for(policy))
+    assert {one.segment for one in new.captions} == {0}
+
+
+@policies
+def test_a_word_for_seconds_of_speech_ends_the_segment(policy: CommitPolicy) -> None:
+    """As if the decoder had ended its text early."""
+    config = replace(CONFIG, policy=policy, sentence=20 * RATE, most=20 * RATE)
+    for length, segments in ((4 * RATE, 2), (2 * RATE, 1)):
+        pcm = np.concatenate(
+            [remarks(120 * ms)[: -2 * RATE], speak([Said(5, length, 900 * ms)]), remarks(900 * ms)]
+        )
+        run = played([(pcm, -1)], config, reader_for(policy))
+        assert run.words == [WORDS[n] for n in (0, 1, 2, 3, 5, 0, 1, 2, 3)]
+        assert len({one.segment for one in run.captions}) == segments
+
+
 # -- every sample -------------------------------------------------------------------------------
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from live_models import SCORES
 
-from livecap.commit import AlignAtt
+from livecap.commit import AlignAtt, LocalAgreement
 from livecap.events import RATE, Word
 from livecap.opened import Opened
 from livecap.segments import Piece, Segment
@@ -35,3 +35,30 @@ def test_once_something_is_said_they_count_no_more() -> None:
     opened = Opened(0)
     assert told(opened, Word(" a", 0, RATE // 2, 0.9)) == [" a"]
     assert told(opened, Word(" b", RATE // 2, RATE, 0.1)) == [" b"]
+
+
+@pytest.mark.parametrize(
+    ("before", "new", "seconds", "is_stuck"),
+    [
+        ("he said no", "No!", 1, True),
+        ("that one", "that one.", 1, True),
+        ("that one", "one", 1, True),
+        ("that one", "that", 1, False),
+        ("one", "that one", 1, False),
+        ("", "no no no", 1, False),  # within one breath
+        ("that one", "", 9, False),  # nothing at all is another matter
+        ("that one", "A", 4, True),
+        ("that one", "A", 3, False),
+        ("", "A B", 7, True),
+    ],
+)
+def test_a_decoder_is_stuck(before: str, new: str, seconds: int, is_stuck: bool) -> None:
+    """By what it makes of the speech since the last pause."""
+    opened = Opened(0)
+    for text, heard in ((before, RATE), (new, RATE + seconds * RATE)):
+        opened.decide(LocalAgreement(), final=True)
+        opened.heard, opened.words = heard, tuple(Word(f" {word}") for word in text.split())
+        opened.draft_counts = (1,) * len(opened.words)
+    assert opened.is_stuck == is_stuck
+    opened.decide(LocalAgreement(), final=True)
+    assert not opened.is_stuck
