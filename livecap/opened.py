@@ -8,7 +8,8 @@ from livecap.transcript import Part
 from livecap.work import Hypothesis, Update
 
 SENTENCE_END = frozenset(".?!…。？！")
-SPARSE = 3 * RATE  # samples of speech in which there is more than one word
+SPARSE = 3 * RATE  # samples, pauses included, in which someone who speaks says more than a word,
+REPEATED = 3 * RATE // 2  # and in which more than one that has just been said is said again
 
 
 @dataclass(slots=True)
@@ -33,7 +34,7 @@ class Opened:
     detected: Hypothesis | None = None  # the last one whose language was detected
     is_told: bool = True  # the last caption said that it was final, or there was none
     kept: object | None = None
-    paused: tuple[int, int] = 0, 0  # words and samples that had been heard at the last pause
+    paused: tuple[int, int] = 0, 0  # words and samples, when all that was heard was said last
 
     @property
     def fixed(self) -> int:
@@ -61,14 +62,16 @@ class Opened:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether what was heard since the last pause is what had been said right before, or next
-        to nothing: a decoder that goes on from there may never hear anything else.
+        """Whether next to nothing is made of what was heard since the last pause, or little and
+        what had been said right before: a decoder that goes on from there may never hear anything
+        else.
         """
-        words, samples = self.paused
-        text = (*self.said.published, *(word.text for word in self.words))
-        new = text[words:]
-        again = same_words(text[max(words - len(new), 0) : words], new)
-        return bool(new) and (again or len(new) * SPARSE < self.heard - samples)
+        count, samples = self.paused
+        words = (*self.said.published, *(word.text for word in self.words))
+        new = words[count:]
+        again = same_words(words[max(count - len(new), 0) : count], new)
+        pace = REPEATED if again else SPARSE
+        return bool(new) and len(new) * pace < self.heard - samples
 
     def update(self, *, whole: bool, last: bool) -> Update:
         """What goes with the next work."""

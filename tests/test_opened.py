@@ -40,11 +40,12 @@ def test_once_something_is_said_they_count_no_more() -> None:
 @pytest.mark.parametrize(
     ("before", "new", "seconds", "is_stuck"),
     [
-        ("he said no", "No!", 1, True),
-        ("that one", "that one.", 1, True),
-        ("that one", "one", 1, True),
-        ("that one", "that", 1, False),
-        ("one", "that one", 1, False),
+        ("he said no", "No!", 1, False),  # so people speak
+        ("he said no", "No!", 2, True),
+        ("that one", "that one.", 3, False),
+        ("that one", "that one.", 4, True),
+        ("that one", "that", 2, False),
+        ("one", "that one", 4, False),
         ("", "no no no", 1, False),  # within one breath
         ("that one", "", 9, False),  # nothing at all is another matter
         ("that one", "A", 4, True),

@@ -8,7 +8,7 @@ from livecap.text import SHORT_PERIOD, SHORTEST_LOOP, loop_period, loop_start
 # People do say a sentence three times over. What sets that apart from a loop: it fits the time, the
 # model is sure of it without having been led there by a context, and it is more than a few words.
 LONG = SHORT_PERIOD + 1  # tokens of a block too long for `loop_period` to see
-FEWEST = 10  # tokens in all copies of a loop, however little audio there is
+FEWEST = 16  # tokens in all copies of a loop, however little audio there is
 SPOKEN = 5.0  # tokens a second, the most that fast speech has
 
 

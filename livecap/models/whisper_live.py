@@ -127,7 +127,7 @@ class Updates:
             start=self.fallback.tokenizer.prompt(language, task=config.task, timestamps=False),
             pcm=pcm,
             language=language,
-            scores=replace(attempt.scores, tokens=tuple(tokens)),
+            scores=attempt.scores,
         )
 
 

@@ -152,6 +152,7 @@ class Aligner:
                 break
             tokens = [*chain(*pieces[: copy.start], *pieces[copy.stop :])]
         count = heard_words(before, words)
+        scores = replace(scores, tokens=tuple(tokens))
         return (timed(aligned[:count], scores, pcm), pieces[:count]) if count else None
 
     def _path(
