@@ -205,8 +205,8 @@ def test_what_was_said_last_when_nobody_is_there_any_more() -> None:
 
 
 def test_sessions_end_and_speech_goes_on() -> None:
-    """The server allows a second for each, and speech is heard faster than that."""
-    config = ServeConfig(max_sessions=500, session_length=1)
+    """The server allows two seconds for each, and speech is heard faster than that."""
+    config = ServeConfig(max_sessions=500, session_length=2)
     pcm = np.concatenate([sentence(n) for n in range(6)])
     with serving(config=config) as running, through(running) as (wire, listener):
         listener.say(sentence(0))
