@@ -56,8 +56,8 @@ def hear(path: Path, policy: str, threads: int, sessions: int) -> dict[str, obje
     from livecap.checkpoints import resolve
     from livecap.frontends.bench_runs import perform, replay, stretches
     from livecap.models.load import load_model
-    from livecap.policies import live_config
-    from livecap.vad import load
+    from livecap.models.streams import live_config
+    from livecap.vad.silero import load
 
     loaded, silero = load_model(resolve("tiny.en"), ModelConfig(threads=threads)), load()
     vad, decode, pcm = VadConfig(), DecodeConfig(words=True), read(path)
@@ -67,7 +67,8 @@ def hear(path: Path, policy: str, threads: int, sessions: int) -> dict[str, obje
     used, begun = time.process_time(), time.perf_counter()
     runs = perform(loaded, silero, pcm, config, decode, sessions=sessions)
     used, wall = time.process_time() - used, time.perf_counter() - begun
-    spoken = stretches(silero, pcm, vad, config.pause)
+    assert config.updates is not None
+    spoken = stretches(silero, pcm, vad, config.updates.endpoint_silence)
     told = [
         {
             "commits": [(round(at, 3), one.text) for at, one in run.captions if one.text],

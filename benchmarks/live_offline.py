@@ -29,8 +29,8 @@ from livecap.events import RATE
 from livecap.frontends.bench_measures import delays, word_delays
 from livecap.frontends.bench_runs import offline, replay
 from livecap.models.load import load_model
-from livecap.policies import live_config
-from livecap.vad import load
+from livecap.models.streams import live_config
+from livecap.vad.silero import load
 from towers.train.manifest import write_audio
 
 BEFORE = (0.0, 0.31, 0.77, 1.23)  # seconds

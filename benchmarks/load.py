@@ -114,7 +114,7 @@ def stretches(pcm: bytes) -> list[tuple[int, int]]:
     import numpy as np
 
     from livecap.frontends.bench_runs import stretches as found
-    from livecap.vad import load
+    from livecap.vad.silero import load
 
     samples = np.frombuffer(pcm, "<i2").astype(np.float32) / np.float32(32768)
     return list(found(load(), samples, VadConfig(), RATE // 2))

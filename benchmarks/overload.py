@@ -54,15 +54,15 @@ def slow(share: float, arguments: Sequence[str]) -> None:
     from livecap.events import RATE
     from livecap.models.whisper import Whisper
 
-    hear = Whisper.hear
+    encode = Whisper.encode
 
-    def hear_slowly(self: Whisper, asked: Any) -> Any:
+    def encode_slowly(self: Whisper, requests: Any) -> Any:
         begun = time.monotonic()
-        heard = hear(self, asked)
-        time.sleep(max(share * self.live.interval / RATE - (time.monotonic() - begun), 0))
-        return heard
+        outputs = encode(self, requests)
+        time.sleep(max(share * self.streaming.interval / RATE - (time.monotonic() - begun), 0))
+        return outputs
 
-    Whisper.hear = hear_slowly  # type: ignore[method-assign] # that is the point
+    Whisper.encode = encode_slowly  # type: ignore[method-assign] # that is the point
     main(arguments)
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from livecap.cli import ENVIRONMENT
+from livecap.online.stream import OnlineStream
 
 os.environ.update(ENVIRONMENT | os.environ)
 
@@ -31,14 +32,13 @@ from livecap.checkpoints import resolve
 from livecap.config import DecodeConfig, LiveOptions, ModelConfig, VadConfig
 from livecap.engine.request import Request
 from livecap.events import RATE, Caption
-from livecap.live import Live
 from livecap.models.load import load_model
-from livecap.models.protocol import Model, Recognition
-from livecap.policies import live_config
-from livecap.recognizer import Recognizer
-from livecap.stream import SourceStream
-from livecap.vad import load
-from livecap.work import Work
+from livecap.models.protocol import DecodeSteps, Model
+from livecap.models.streams import live_config
+from livecap.online.job import DecodeJob
+from livecap.runtime.batcher import Batcher
+from livecap.vad.frontend import MultichannelSource
+from livecap.vad.silero import load
 
 SPOKEN = 3.0  # tokens a second
 FIRST = 1000  # the first token of a text
@@ -71,17 +71,17 @@ class Scripted:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.model, name)
 
-    def recognise(self, work: Work, config: DecodeConfig) -> Recognition:
+    def decode(self, work: DecodeJob, config: DecodeConfig) -> DecodeSteps:
         """As the model's, with the rule added to its request."""
-        assert work.update is not None
+        assert work.prefix is not None
         self.updates += 1
         rule = Forced(
-            before=len(work.update.said),
+            before=len(work.prefix.committed),
             length=math.ceil(SPOKEN * len(work.segment.pcm) / RATE),
             end=min(self.model.ends),
             shift=self.updates % 2 * 500 if self.wrong else 0,
         )
-        recognition = self.model.recognise(work, config)
+        recognition = self.model.decode(work, config)
         answer: Any = None
         while True:
             try:
@@ -103,40 +103,32 @@ def run(model: Model, pcm: Any, *, minutes: int, wrong: bool) -> list[dict[str, 
     """A row for each minute."""
     scripted: Any = Scripted(model, wrong=wrong)
     config = live_config(model, LiveOptions(), vad=VadConfig(), language="en")
-    live = Live(replace(config, catch_up=False))
-    stream = SourceStream([live], load())
-    recognizer: Recognizer[int] = Recognizer(scripted, DecodeConfig(), most=1)
-    rows, said = [dict[str, float](updates=0, seconds=0.0, words=0) for _ in range(minutes)], ""
+    assert config.updates is not None
+    stream = OnlineStream(replace(config, updates=replace(config.updates, catch_up=False)))
+    source = MultichannelSource([stream], load())
+    batcher: Batcher[int] = Batcher(scripted, DecodeConfig(), max_jobs=1)
+    rows = [dict[str, float](updates=0, seconds=0.0, words=0) for _ in range(minutes)]
     for at, chunk in pieces(pcm, minutes * 60):
-        stream.feed(at, chunk[None])
+        source.push(at, chunk[None])
         row = rows[at // (60 * RATE)]
-        while found := stream.work():
-            work = replace(found[1], deadline=0.0)
+        while found := source.poll():
+            job = replace(found[1], deadline=0.0)
             begun = time.perf_counter()
-            recognizer.submit(0, work)
-            while not (done := recognizer.step()):
+            batcher.submit(0, job)
+            while not (done := batcher.step()):
                 pass
             row["seconds"] += time.perf_counter() - begun
             row["updates"] += 1
-            before = live_text(live)
-            for event in stream.accept(0, replace(done[0][1], work=found[1])):
+            for event in source.accept(0, done[0][1]):
                 if isinstance(event, Caption):
-                    said += event.text
                     row["words"] += len(event.words)
-            after = live_text(live)
-            assert after.startswith(before) or not after, "took back what was said"
-            for kept in live.released():
-                recognizer.forget(kept)
-    for kept in live.abandon():
-        recognizer.forget(kept)
+            for state in stream.freed():
+                batcher.free(state)
+    for state in stream.cancel():
+        batcher.free(state)
     pages = model.decoder.pages
     assert pages.available == pages.count, "pages leaked"
     return rows
-
-
-def live_text(live: Live) -> str:
-    """What has been published of the open segment."""
-    return "".join(live.opened.said.published)
 
 
 def cases(options: argparse.Namespace) -> dict[str, tuple[str, int, bool, int]]:

@@ -32,8 +32,9 @@ from livecap.engine.engine import Engine
 from livecap.engine.request import Embedded, Kept, Request
 from livecap.events import RATE
 from livecap.models.load import load_model
-from livecap.models.protocol import Listen, Pcm
+from livecap.models.protocol import EncodeRequest
 from livecap.models.qwen3_asr import Qwen3Asr
+from livecap.online.speech_buffer import Pcm
 from towers import aut
 
 UPDATE = 2 * RATE  # samples between two updates
@@ -86,7 +87,7 @@ def offline(model: Qwen3Asr, pcm: Pcm, tokens: int) -> dict[str, float]:
     clock, engine = Clock(), Engine(model.decoder, most=1)
     with clock.time("total"):
         with clock.time("encoder"):
-            rows = model.hear([Listen(pcm)])[0]
+            rows = model.encode([EncodeRequest(pcm)])[0]
         ids, start = model.prompt.ids(len(rows), language="en")
         request = Request(ids, len(ids) + tokens, frozenset(), embedded=Embedded(start, rows))
         decode(engine, request, clock)

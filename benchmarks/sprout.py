@@ -26,8 +26,8 @@ from livecap.events import RATE, Word
 from livecap.frontends.bench_measures import delays, edits, erasure, word_delays, words
 from livecap.frontends.bench_runs import Run, offline, replay
 from livecap.models.load import Loaded, load_model
-from livecap.policies import live_config
-from livecap.vad import Silero, load
+from livecap.models.streams import live_config
+from livecap.vad.silero import Silero, load
 from towers.train.manifest import Utterance, read_audio, read_manifest
 
 PART = 10  # the operations of one utterance in so many are counted
@@ -64,7 +64,9 @@ def at_once(loaded: Loaded, silero: Silero, one: Utterance) -> Heard:
 def live(loaded: Loaded, silero: Silero, one: Utterance) -> Heard:
     """As it comes. No update is left out, so that counting, which is slow, changes nothing."""
     config = live_config(loaded.model, LiveOptions(), vad=VadConfig(), language="en")
-    run = replay(loaded, silero, read_audio(one.audio), replace(config, catch_up=False), DECODE)
+    assert config.updates is not None
+    config = replace(config, updates=replace(config.updates, catch_up=False))
+    run = replay(loaded, silero, read_audio(one.audio), config, DECODE)
     return Heard(one, run.text, run)
 
 

@@ -25,7 +25,7 @@ from systems import livecap
 
 from livecap.config import DecodeConfig
 from livecap.engine import engine, scheduler, whisper_decoder
-from livecap.vad import Silero
+from livecap.vad.silero import Silero
 from towers.mel import Mel
 from towers.whisper import Tower
 

@@ -38,7 +38,7 @@ def livecap(path: Path, threads: int, precision: str, decode: DecodeConfig) -> R
     from livecap.frontends.file import FileRun, Progress
     from livecap.frontends.pump import Pump, ReadConfig
     from livecap.models.load import load_model
-    from livecap.vad import load
+    from livecap.vad.silero import load
 
     kinds: dict[str, Precision] = {name: name for name in ("auto", "fp32", "bf16", "int8")}
     loaded = load_model(

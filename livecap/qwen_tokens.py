@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from livecap.errors import ModelError
-from livecap.text import decode_utf8
+from livecap.text.detokenizer import decode_utf8
 from livecap.tokens import byte_alphabet
 
 if TYPE_CHECKING:

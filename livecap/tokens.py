@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from livecap.errors import ConfigError, ModelError
 from livecap.languages import NAMES
-from livecap.text import decode_utf8
+from livecap.text.detokenizer import decode_utf8
 
 if TYPE_CHECKING:
     import tokenizers

@@ -95,7 +95,7 @@ def embedded() -> WhisperCheckpoint:
 
 def remember(decoder: WhisperDecoder, rows: Tensor) -> Memory:
     """Encoder rows -> memory; there must be room."""
-    memory = decoder.remember(rows)
+    memory = decoder.project_cross_kv(rows)
     assert memory is not None
     return memory
 

@@ -6,16 +6,18 @@ length. So one that is not all there is seen not to be, and is misheard or misse
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
 
+from livecap.config import VadConfig
 from livecap.events import RATE, Caption, Event, Scores, Word
-from livecap.live import Live
-from livecap.live_config import LiveConfig
-from livecap.segments import Pcm, Segment
-from livecap.vad import FRAME
-from livecap.work import Hypothesis, Passage, Work
+from livecap.online.config import StreamConfig
+from livecap.online.job import DecodeJob, Hypothesis, TextSpan
+from livecap.online.speech_buffer import Pcm, Segment, is_audible
+from livecap.online.stream import OnlineStream
+from livecap.vad.endpointer import FRAME
 
 WORDS = (" no", " that", " one", " is", " it", "界", " so", " Straße", " yes.", " done.", " is it?")
 STEP = 1 / 64  # amplitude from one word to the next
@@ -80,7 +82,7 @@ def read(pcm: Pcm) -> list[Spoken]:
     return words
 
 
-def chances(pcm: Pcm) -> list[float]:
+def probs(pcm: Pcm) -> list[float]:
     """Speech probabilities of the whole frames in it: whether there is anything."""
     count = len(pcm) // FRAME
     peaks = np.abs(pcm[: count * FRAME].reshape(count, FRAME)).max(axis=1, initial=0.0)
@@ -95,119 +97,133 @@ class Kept:
 class Reader:
     """Reads works. What it keeps from update to update is freed once and only once."""
 
-    timed: Callable[[Work], bool] = lambda work: True
-    reason: Callable[[Work], str | None] = lambda work: None  # not to believe what it reads
+    timed: Callable[[DecodeJob], bool] = lambda job: True
+    reason: Callable[[DecodeJob], str | None] = lambda job: None  # not to believe what it reads
     careful: bool = False  # says no word that is not there whole
+    conditioned: bool = True  # goes on from the text that is committed
     language: str = "en"
-    chance: float = 0.9  # of the language
-    works: list[Work] = field(default_factory=list)
+    prob: float = 0.9  # of the language
+    jobs: list[DecodeJob] = field(default_factory=list)
     kept: list[Kept] = field(default_factory=list)  # and not freed
 
-    def __call__(self, work: Work) -> Hypothesis:
-        """What it makes of a piece of work."""
-        update = work.update
-        assert update is not None
-        self.works.append(work)
-        words = [word for word in read(work.segment.pcm) if word.text in WORDS or not self.careful]
-        said, done = update.said, 0
+    def __call__(self, job: DecodeJob) -> Hypothesis:
+        """What it makes of a job."""
+        prefix = job.prefix
+        assert prefix is not None
+        self.jobs.append(job)
+        words = [word for word in read(job.segment.pcm) if word.text in WORDS or not self.careful]
+        said, done = prefix.committed if self.conditioned else (), 0
         while said:
             ids = tokens_of(words[done].text) if done < len(words) else (-1,)
-            assert said[: len(ids)] == ids, "what was said is not what is heard"
+            assert said[: len(ids)] == ids, "what was committed is not there"
             said, done = said[len(ids) :], done + 1
-        reason = self.reason(work)
+        reason = self.reason(job)
         rest = [] if reason else words[done:]
         tokens = [tokens_of(word.text) for word in rest]
-        timed = self.timed(work)
+        timed = self.timed(job)
         return Hypothesis(
-            work,
-            (_passage(rest, timed=timed),) if rest else (),
-            work.language or self.language,
-            None if work.language else self.chance,
+            job,
+            (_span(rest, timed=timed),) if rest else (),
+            job.language or self.language,
+            None if job.language else self.prob,
             reason,
-            unsure=update.fixed if reason else None,
+            untranscribed_from=prefix.committed_until if reason else None,
+            conditioned=self.conditioned,
             tokens=tuple(token for ids in tokens for token in ids),
-            counts=tuple(len(ids) for ids in tokens),
-            kept=self._keep(update.kept, last=update.last),
+            token_counts=tuple(len(ids) for ids in tokens),
+            encoder_state=self._keep(prefix.encoder_state, final=prefix.final),
         )
 
-    def forget(self, kept: object) -> None:
+    def free(self, kept: object) -> None:
         """Free what was kept. Fails if that has been done before."""
         assert isinstance(kept, Kept)
         self.kept.remove(kept)
 
-    def _keep(self, before: object | None, *, last: bool) -> Kept | None:
+    def _keep(self, before: object | None, *, final: bool) -> Kept | None:
         if before is not None:
-            self.forget(before)
-        if last:
+            self.free(before)
+        if final or not self.conditioned:
             return None
         self.kept.append(Kept())
         return self.kept[-1]
 
 
-def _passage(words: Sequence[Spoken], *, timed: bool) -> Passage:
+def _span(words: Sequence[Spoken], *, timed: bool) -> TextSpan:
     found = (Word(w.text, w.start, w.end) if timed else Word(w.text) for w in words)
-    return Passage(words[0].start, words[-1].end, tuple(found), SCORES)
+    return TextSpan(words[0].start, words[-1].end, tuple(found), SCORES)
 
 
 @dataclass
 class Run:
     """A live stream, and what came of it."""
 
-    live: Live
+    stream: OnlineStream
     reader: Reader
     events: list[Event] = field(default_factory=list)
     gaps: list[tuple[int, int]] = field(default_factory=list)
     end: int = 0  # media time
-    out: Work | None = None
+    out: DecodeJob | None = None
     rest: Pcm = field(default_factory=lambda: np.zeros(0, np.float32))  # of a frame
+    segments: list[Segment] = field(default_factory=list)  # that have ended
 
-    def feed(self, pcm: Pcm) -> None:
-        """Audio goes in; its work is not done yet."""
+    def __post_init__(self) -> None:
+        decoding = self.stream._decoding
+        end = decoding.end
+
+        def record(segment: Segment, now: int, *, paused: bool) -> None:
+            if decoding.processed or is_audible(segment.pcm):
+                self.segments.append(segment)
+            end(segment, now, paused=paused)
+
+        decoding.end = record  # type: ignore[method-assign]
+
+    def push(self, pcm: Pcm) -> None:
+        """Audio goes in; its jobs are not done yet."""
         samples = np.concatenate([self.rest, pcm])
         self.rest = samples[len(samples) // FRAME * FRAME :]
-        self.live.feed(pcm, chances(samples) if self.live.config.vad else ())
+        self.stream.push(pcm, probs(samples) if self.stream.config.vad else ())
         self.end += len(pcm)
 
     def skip(self, gap: int) -> None:
         """The source has nothing for so many samples."""
-        self.live.skip(self.end + gap)
+        self.stream.skip(self.end + gap)
         if gap:
             self.gaps.append((self.end, self.end + gap))
         self.end, self.rest = self.end + gap, self.rest[:0]
 
     def answer(self, turns: random.Random | None = None) -> None:
-        """Do the work there is; with `turns`, as much of it as chance will have."""
-        while self.out or self.take():
+        """Do the jobs there are; with `turns`, as many of them as chance will have."""
+        while self.out or self.poll():
             if turns and turns.random() < 0.4:
                 return
             assert self.out is not None
             hypothesis, self.out = self.reader(self.out), None
-            self.live.accept(hypothesis)
+            self.stream.accept(hypothesis)
             self.collect()
 
-    def take(self) -> Work | None:
-        """The next piece of work, which is out then."""
-        self.out = self.live.work()
+    def poll(self) -> DecodeJob | None:
+        """The next job, which is under way then."""
+        self.out = self.stream.poll()
         self.collect()
-        if self.out:
-            assert self.out.update
-            assert self.out.update.said == self.tokens(self.out.number)
+        if self.out and self.reader.conditioned:
+            assert self.out.prefix
+            assert self.out.prefix.committed == self.tokens(self.out.number)
         return self.out
 
     def collect(self) -> None:
-        """Take what is new, and free what is released."""
-        self.events += self.live.events()
-        for kept in self.live.released():
-            self.reader.forget(kept)
+        """Take what is new, and free what is no longer needed."""
+        self.events += self.stream.events()
+        for state in self.stream.freed():
+            self.reader.free(state)
 
     def close(self) -> "Run":
         """The end: all that is left is done."""
-        self.live.close()
+        self.stream.finish()
         self.answer()
-        assert self.live.is_done
-        assert self.live.unheard == 0
+        assert self.stream.is_done
+        assert self.stream.backlog == 0
         self.collect()
-        self.events += self.live.finish()
+        self.events += self.stream.close()
         assert self.reader.kept == []
         return self
 
@@ -218,35 +234,42 @@ class Run:
 
     @property
     def words(self) -> list[str]:
-        """All words that were said for good."""
+        """All words that were committed."""
         return [word.text for caption in self.captions for word in caption.words]
 
     def tokens(self, number: int) -> tuple[int, ...]:
-        """Those of a segment's words that were said for good."""
+        """Those of a segment's words that were committed."""
         texts = [w.text for one in self.captions if one.segment == number for w in one.words]
         return tuple(token for text in texts for token in tokens_of(text))
 
-    @property
-    def segments(self) -> list[Segment]:
-        """The audio of each segment as it was heard last."""
-        return list({work.number: work.segment for work in self.reader.works}.values())
+
+def changed(
+    config: StreamConfig, *, vad: VadConfig | Literal["same"] | None = "same", **changes: Any
+) -> StreamConfig:
+    """A stream's configuration with other fields, its updates' included."""
+    assert config.updates is not None
+    own = {name: value for name, value in changes.items() if hasattr(config, name)}
+    others = {name: value for name, value in changes.items() if name not in own}
+    if vad != "same":
+        own["vad"] = vad
+    return replace(config, **own, updates=replace(config.updates, **others))
 
 
 def played(
     parts: Sequence[tuple[Pcm, int]],
-    config: LiveConfig,
+    config: StreamConfig,
     reader: Reader | None = None,
     *,
     sizes: Sequence[int] = (8000,),
     turns: random.Random | None = None,
 ) -> Run:
-    """Feed audio in pieces, with a gap of so many samples after each part (-1: none); close."""
-    run, turn = Run(Live(config), reader or Reader()), 0
+    """Push audio in pieces, with a gap of so many samples after each part (-1: none); close."""
+    run, turn = Run(OnlineStream(config), reader or Reader()), 0
     for pcm, gap in parts:
         at = 0
         while at < len(pcm):
             size, turn = sizes[turn % len(sizes)], turn + 1
-            run.feed(pcm[at : at + size])
+            run.push(pcm[at : at + size])
             at += size
             run.answer(turns)
         if gap >= 0:

@@ -1,57 +1,56 @@
-"""A recording through one live stream, at once: what is said, and the hypotheses on the way."""
+"""A recording through one live stream, at once: its events, and the hypotheses on the way."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from livecap.config import DecodeConfig
 from livecap.events import RATE, Caption, Event
-from livecap.live import Live
-from livecap.live_config import LiveConfig
 from livecap.models.load import Loaded
-from livecap.models.protocol import Pcm
-from livecap.recognizer import Recognizer
-from livecap.stream import SourceStream
-from livecap.vad import load as load_silero
-from livecap.work import Hypothesis, Work
+from livecap.online.config import StreamConfig
+from livecap.online.job import DecodeJob, Hypothesis
+from livecap.online.speech_buffer import Pcm
+from livecap.online.stream import OnlineStream
+from livecap.runtime.batcher import Batcher
+from livecap.vad.frontend import MultichannelSource
+from livecap.vad.silero import load as load_silero
 
-Change = Callable[[Work], Work]
+Change = Callable[[DecodeJob], DecodeJob]
 
 
 def play(
     loaded: Loaded,
     pcm: Pcm,
-    config: LiveConfig,
-    change: Change = lambda work: work,
+    config: StreamConfig,
+    change: Change = lambda job: job,
     decode: DecodeConfig | None = None,
 ) -> tuple[list[Event], list[Hypothesis]]:
     """A recording through one live stream -> its events, and the hypotheses on the way."""
-    live = Live(config)
-    stream = SourceStream([live], load_silero())
-    recognizer: Recognizer[int] = Recognizer(loaded.model, decode or DecodeConfig(), most=1)
+    stream = OnlineStream(config)
+    source = MultichannelSource([stream], load_silero())
+    batcher: Batcher[int] = Batcher(loaded.model, decode or DecodeConfig(), max_jobs=1)
     events: list[Event] = []
     found: list[Hypothesis] = []
 
-    def work_off() -> None:
-        while given := stream.work():
-            recognizer.submit(0, change(given[1]))
-            while not (done := recognizer.step()):
+    def decode_all() -> None:
+        while given := source.poll():
+            batcher.submit(0, change(given[1]))
+            while not (done := batcher.step()):
                 pass
-            found.append(replace(done[0][1], work=given[1]))
-            events.extend(stream.accept(0, found[-1]))
-            for kept in live.released():
-                recognizer.forget(kept)
-        events.extend(stream.events())
+            found.append(done[0][1])
+            events.extend(source.accept(0, found[-1]))
+            for state in stream.freed():
+                batcher.free(state)
+        events.extend(source.events())
 
     for at in range(0, len(pcm), RATE // 2):
-        stream.feed(at, pcm[None, at : at + RATE // 2])
-        work_off()
-    stream.close()
-    work_off()
-    for kept in live.released():
-        recognizer.forget(kept)
+        source.push(at, pcm[None, at : at + RATE // 2])
+        decode_all()
+    source.finish()
+    decode_all()
+    for state in stream.freed():
+        batcher.free(state)
     pages = loaded.model.decoder.pages
     assert pages.available == pages.count, "pages leaked"
-    return [*events, *stream.finish()], found
+    return [*events, *source.close()], found
 
 
 def text_of(events: list[Event]) -> str:

@@ -4,12 +4,12 @@ import json
 import random
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
-from live_models import Run
+from live_models import Run, changed
 from realtime_client import NOW, Catalogue
-from test_live import CONFIG
+from test_live_stream import CONFIG
 from tones import LOWEST, PEAK, STEP, WORDS, Listener, read
 
 from livecap.config import VadConfig
@@ -30,8 +30,8 @@ from livecap.frontends.realtime import (
 from livecap.frontends.realtime.session import Expiry
 from livecap.frontends.remote.relay import Relay
 from livecap.frontends.remote.wire import Message, Wanted
-from livecap.live import Live
-from livecap.segments import Pcm
+from livecap.online.speech_buffer import Pcm
+from livecap.online.stream import OnlineStream
 
 MS = RATE // 1000
 WANTED = Wanted(language="en", pause=500)
@@ -77,8 +77,10 @@ class FakeServer:
                 case Open(hearing=number, config=config):
                     vad = VadConfig(vad_pad=config.prefix_padding_ms)
                     pause = config.silence_ms * MS
-                    live = replace(CONFIG, vad=vad, turns=True, pause=pause, language="en")
-                    self.runs[number] = Tones(Live(live), Listener())
+                    live = changed(
+                        CONFIG, vad=vad, turns=True, endpoint_silence=pause, language="en"
+                    )
+                    self.runs[number] = Tones(OnlineStream(live), Listener())
                 case Feed(hearing=number, pcm=pcm) if number in self.runs:
                     self.hear(number, pcm[0])
                 case Finish(hearing=number) if number in self.runs:
@@ -100,7 +102,7 @@ class FakeServer:
             del self.runs[number]
             self.do(self.session.ended(number, LivecapError("a fault", remedy="Mend it")))
             return
-        run.feed(pcm)
+        run.push(pcm)
         run.answer()
         run.collect()
         self.tell(number, run)

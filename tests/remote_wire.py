@@ -29,7 +29,7 @@ class Wire:
         self.plug()
 
     def plug(self, port: int | None = None) -> None:
-        """Listen, and forward to that server."""
+        """EncodeRequest, and forward to that server."""
         self.target = port or self.target
         self._do(self._listen)
 

@@ -30,23 +30,24 @@ from livecap.frontends.server.server import Server, settings
 from livecap.frontends.server.sockets import endpoint
 from livecap.frontends.transcriptions import Limits, Outcome, routes
 from livecap.models.load import Loaded, load_model
-from livecap.models.protocol import LiveTraits
-from livecap.service import Service
-from livecap.vad import load
+from livecap.models.protocol import StreamingDefaults
+from livecap.runtime.service import Service
+from livecap.vad.silero import load
 
 PATIENCE = 60.0  # seconds after which a test has failed
 MANY = ServeConfig(max_sessions=500)  # whatever has been measured
 OPEN = Path("/proc/self/fd")  # of Linux
 
 # As Whisper's, shorter: seconds of speech until a pause ends a segment, and until it is cut.
-TRAITS = LiveTraits(
+TRAITS = StreamingDefaults(
     ("local-agreement",),
     interval=RATE,
-    lead=0,
-    pause=RATE * 6 // 10,
-    sentence=4 * RATE,
-    bridge=3 * RATE,
-    most=8 * RATE,
+    first_update=0,
+    pause_update=0,
+    endpoint_silence=RATE * 6 // 10,
+    min_sentence=4 * RATE,
+    max_silence=3 * RATE,
+    max_segment=8 * RATE,
 )
 
 Load = Callable[[str], Served]
@@ -56,7 +57,7 @@ def toned(model: Readers | None = None) -> Load:
     """What loads a model that understands tones."""
 
     def made(name: str) -> Served:
-        found = model or Readers(Listener(), live=TRAITS)
+        found = model or Readers(Listener(), streaming=TRAITS)
         loaded = Loaded(found, 4)
         return Served(name, loaded, Ears(), Service(loaded, Ears(), DecodeConfig()))
 

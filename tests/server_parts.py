@@ -28,7 +28,7 @@ PATIENCE = 30.0  # seconds after which a test has failed
 class FakeService:
     """What the server asks of a service, apart from its streams."""
 
-    bears: int = 8
+    max_streams: int = 8
     closed: int = 0
     failure: LivecapError | None = None
 
@@ -49,7 +49,7 @@ class Loader:
     held: set[str] = field(default_factory=set)  # names that wait until they are let go
     calls: list[str] = field(default_factory=list)
     threads: set[int] = field(default_factory=set)
-    bears: int = 8
+    max_streams: int = 8
     go: threading.Event = field(default_factory=threading.Event)
 
     def __call__(self, name: str) -> Served:
@@ -59,7 +59,7 @@ class Loader:
             assert self.go.wait(PATIENCE)
         if name in self.failing:
             raise CorruptModel(f"{name} is broken", remedy="Mend it.")
-        return served(name, FakeService(self.bears))
+        return served(name, FakeService(self.max_streams))
 
 
 def models_of(

@@ -111,7 +111,7 @@ def test_every_kind_of_frame_is_as_openai_has_it() -> None:
             assert await socket.code() == 1011
         return socket
 
-    model = Readers(tones.Listener(), live=TRAITS, before=hear)
+    model = Readers(tones.Listener(), streaming=TRAITS, before=hear)
     with serving(toned(model)) as server:
         socket = run(lambda: told(server))
         server.settle()

@@ -33,7 +33,7 @@ LAYERS: dict[str, int] = {
     "livecap.policies": 2,
     "livecap.epoch": 1,
     "livecap.growing": 1,
-    "livecap.recognizer": 3,
+    "livecap.batcher": 3,
     "livecap.longform": 2,
     "livecap.session": 2,
     "livecap.transcript": 2,

@@ -8,7 +8,6 @@ from command import JFK, SPEECH, Command
 from hypothesis import given
 from hypothesis import strategies as st
 
-from livecap import vad
 from livecap.checkpoints import resolve
 from livecap.config import DecodeConfig, LiveOptions, ModelConfig, VadConfig
 from livecap.errors import ConfigError, EngineFault
@@ -16,11 +15,12 @@ from livecap.events import RATE, Caption, Word
 from livecap.frontends import bench_measures as measures
 from livecap.frontends.bench import BenchConfig, run_bench
 from livecap.frontends.bench_runs import perform, read
-from livecap.live_config import LiveConfig
 from livecap.models import load
 from livecap.models.load import Loaded
-from livecap.models.protocol import Recognition
-from livecap.policies import live_config
+from livecap.models.protocol import DecodeSteps
+from livecap.models.streams import live_config
+from livecap.online.config import StreamConfig
+from livecap.vad import silero as vad
 
 WORDS = st.lists(st.sampled_from("abc"), max_size=7)
 
@@ -188,7 +188,7 @@ def test_a_recording_on_the_virtual_clock(
     assert 0.2 < cost["works"] < 2
 
 
-def prepared() -> tuple[Loaded, LiveConfig]:
+def prepared() -> tuple[Loaded, StreamConfig]:
     """The embedded model, and how it likes to hear."""
     loaded = load.load_model(resolve("tiny.en"), ModelConfig())
     return loaded, live_config(loaded.model, LiveOptions(), vad=VadConfig(), language="en")
@@ -223,7 +223,7 @@ def test_a_model_that_breaks_ends_the_run(
 ) -> None:
     loaded, config = prepared()
 
-    def broken(*given: object) -> Recognition:
+    def broken(*given: object) -> DecodeSteps:
         raise EngineFault("it broke", remedy="none")
 
     monkeypatch.setattr(loaded.model, "recognise", broken)

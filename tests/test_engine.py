@@ -298,11 +298,11 @@ def test_a_seed_gives_the_same_again_and_another_gives_another() -> None:
 def test_memories_come_and_go() -> None:
     decoder = toy_decoder(memories=1)  # 15 pages of 100 rows
     first = remember(decoder, toy_rows(1001, 1))
-    assert decoder.remember(toy_rows(500, 2)) is None
+    assert decoder.project_cross_kv(toy_rows(500, 2)) is None
     second = remember(decoder, toy_rows(400, 2))
     assert not set(first.table.pages) & set(second.table.pages)
-    decoder.forget(first)
-    assert decoder.remember(toy_rows(1100, 3)) is not None
+    decoder.free(first)
+    assert decoder.project_cross_kv(toy_rows(1100, 3)) is not None
     assert decoder.memory.available == 0
 
 

@@ -242,7 +242,7 @@ def test_batched_is_alone(
     for request, single in zip(requests, alone, strict=True):
         assert_same(next(one for one in finished if one.request is request), single)
     for memory in memories:
-        decoder.forget(memory)
+        decoder.free(memory)
     for pool in (decoder.pages, decoder.memory):
         assert pool.available == pool.count
 
@@ -279,7 +279,7 @@ def test_drafted_is_undrafted(
     other = request_of([1, 2, 3], memory=memory)  # a neighbour, to shift the rows
     _, drafted = drain(Engine(decoder, most=2), [other, replace(plain, draft=tuple(draft))])
     assert_same(drafted, truth)
-    decoder.forget(memory)
+    decoder.free(memory)
 
 
 def test_a_right_draft_saves_the_steps() -> None:
@@ -296,8 +296,8 @@ def test_a_right_draft_saves_the_steps() -> None:
     recorder.logits.clear()
     wrong = changed(truth.sampled, 5, 39, [])
     drain(Engine(recorder, most=1), [replace(plain, draft=tuple(wrong))])
-    assert len(recorder.logits) == needed - 5
-    decoder.forget(memory)
+    assert len(recorder.logits) < needed - 30, "it goes on from the draft behind the wrong token"
+    decoder.free(memory)
 
 
 def test_halting_does_not_depend_on_the_draft() -> None:
@@ -312,7 +312,7 @@ def test_halting_does_not_depend_on_the_draft() -> None:
     for length in (3, 8, 9, 15, 20):
         drafted = replace(halts, draft=tuple(truth.sampled[:length]))
         assert_same(drain(Engine(decoder, most=1), [drafted])[0], first)
-    decoder.forget(memory)
+    decoder.free(memory)
 
 
 def test_rejected_positions_are_given_back_at_once() -> None:
@@ -470,4 +470,4 @@ def test_align_agrees_with_decoding() -> None:
     scores, logits = decoder.align(tokens, memory, heads)
     assert scores.shape == (2, len(tokens), 150)
     torch.testing.assert_close(logits, forced_logits(decoder, tokens, memory), atol=1e-4, rtol=1e-4)
-    decoder.forget(memory)
+    decoder.free(memory)

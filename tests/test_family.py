@@ -14,7 +14,6 @@ from transformers.models.whisper.generation_whisper import (
     _median_filter,
 )
 
-from livecap.alignment import attention_matrix, median_filter, path, token_rows
 from livecap.audio import Reader
 from livecap.checkpoints import Checkpoint, load_whisper, resolve
 from livecap.config import DecodeConfig, ModelConfig
@@ -26,9 +25,10 @@ from livecap.events import RATE, Scores, Word
 from livecap.models import whisper_fallback, whisper_times
 from livecap.models.load import Loaded, load_model
 from livecap.models.runaway import Runaway
-from livecap.recognizer import Recognizer
-from livecap.segments import Piece, Segment
-from livecap.work import Hypothesis, Update, Work
+from livecap.models.whisper_alignment import attention_matrix, median_filter, path, token_rows
+from livecap.online.job import DecodeJob, Hypothesis, PrefixState
+from livecap.online.speech_buffer import Piece, Segment
+from livecap.runtime.batcher import Batcher
 
 SPEECH = Path(__file__).parent / "audio" / "jfk.flac"
 TEXT = "ask not what your country can do for you ask what you can do for your country."
@@ -53,17 +53,17 @@ def recognise(
     most: int = 16,
 ) -> list[Hypothesis]:
     """Clips -> hypotheses in order, `most` at once."""
-    recognizer: Recognizer[int] = Recognizer(loaded.model, config, most=most)
-    works: Iterator[Work] = (
-        Work(number, Segment(clip, (Piece(0, 0, len(clip)),)), "en")
+    batcher: Batcher[int] = Batcher(loaded.model, config, max_jobs=most)
+    works: Iterator[DecodeJob] = (
+        DecodeJob(number, Segment(clip, (Piece(0, 0, len(clip)),)), "en")
         for number, clip in enumerate(clips)
     )
     found: dict[int, Hypothesis] = {}
     left = len(clips)
     while left:
-        while recognizer.room and (work := next(works, None)):
-            recognizer.submit(work.number, work)
-        for key, hypothesis in recognizer.step():
+        while batcher.capacity and (work := next(works, None)):
+            batcher.submit(work.number, work)
+        for key, hypothesis in batcher.step():
             found[key] = hypothesis
             left -= 1
     memory = loaded.model.decoder.memory
@@ -73,11 +73,11 @@ def recognise(
 
 
 def text(hypothesis: Hypothesis) -> str:
-    return "".join(word.text for passage in hypothesis.passages for word in passage.words)
+    return "".join(word.text for span in hypothesis.spans for word in span.words)
 
 
 def words(hypothesis: Hypothesis) -> list[Word]:
-    return [word for passage in hypothesis.passages for word in passage.words]
+    return [word for span in hypothesis.spans for word in span.words]
 
 
 def test_both_layouts_of_one_model_say_the_same(
@@ -202,15 +202,17 @@ def test_temperatures_at_once_and_in_turn(
     clips = [pcm[: 3 * RATE], pcm[3 * RATE : 8 * RATE], pcm[8 * RATE :]]
     found = []
     for deadline in (math.inf, 0.0):
-        recognizer: Recognizer[int] = Recognizer(fp32.model, DecodeConfig(), most=16)
+        batcher: Batcher[int] = Batcher(fp32.model, DecodeConfig(), max_jobs=16)
         for number, clip in enumerate(clips):
             segment = Segment(clip, (Piece(0, 0, len(clip)),))
-            update = Update(whole=True, last=True)
-            recognizer.submit(number, Work(number, segment, "en", update=update, deadline=deadline))
+            prefix = PrefixState(endpointed=True, final=True)
+            batcher.submit(
+                number, DecodeJob(number, segment, "en", prefix=prefix, deadline=deadline)
+            )
         done: dict[int, Hypothesis] = {}
-        while not recognizer.is_idle:
-            done |= dict(recognizer.step())
-        assert recognizer.engine.is_idle, "what nobody asked for still runs"
+        while not batcher.is_idle:
+            done |= dict(batcher.step())
+        assert batcher.engine.is_idle, "what nobody asked for still runs"
         found.append([text(one) for _, one in sorted(done.items())])
     assert found[0] == found[1]
     assert (max(request.temperature for request in begun) > 0) == (unlikely > -1)
@@ -275,19 +277,19 @@ def test_the_first_texts_do_not_wait_for_all_audio_to_be_encoded(
     fp32: Loaded, pcm: "np.ndarray[tuple[int, ...], np.dtype[np.float32]]"
 ) -> None:
     ticks = iter(range(10_000))  # every look at the clock is a second later
-    recognizer: Recognizer[int] = Recognizer(
-        fp32.model, DecodeConfig(), most=8, clock=lambda: float(next(ticks))
+    batcher: Batcher[int] = Batcher(
+        fp32.model, DecodeConfig(), max_jobs=8, clock=lambda: float(next(ticks))
     )
     for number in range(8):
         clip = pcm[: 5 * RATE]
-        recognizer.submit(number, Work(number, Segment(clip, (Piece(0, 0, len(clip)),)), "en"))
-    recognizer.step()
+        batcher.submit(number, DecodeJob(number, Segment(clip, (Piece(0, 0, len(clip)),)), "en"))
+    batcher.step()
     memory = fp32.model.decoder.memory
     assert memory
     assert 0 < memory.count - memory.available < 8 * memory.needed(300), "not all at once"
     found: list[tuple[int, Hypothesis]] = []
     while len(found) < 8:
-        found += recognizer.step()
+        found += batcher.step()
     assert sorted(key for key, _ in found) == list(range(8))
     assert memory.available == memory.count
 

@@ -329,7 +329,7 @@ def test_who_leaves_in_mid_utterance_frees_its_work(server: Running, how: str) -
 
 def slow(seconds: float) -> Readers:
     """A model that takes so long at each step."""
-    return Readers(Listener(), live=TRAITS, before=lambda: time.sleep(seconds))
+    return Readers(Listener(), streaming=TRAITS, before=lambda: time.sleep(seconds))
 
 
 def test_who_sends_faster_than_is_heard_and_leaves_frees_its_work() -> None:

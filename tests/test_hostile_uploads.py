@@ -294,7 +294,7 @@ def test_who_leaves_in_the_middle_of_a_body(server: Running) -> None:
 @pytest.mark.parametrize("stream", ["true", "false"])
 def test_who_leaves_while_the_file_is_captioned_frees_its_place(stream: str) -> None:
     valve = Valve()
-    model = Readers(tones.Listener(), live=TRAITS, before=valve)
+    model = Readers(tones.Listener(), streaming=TRAITS, before=valve)
     with serving(toned(model)) as server:
 
         async def told() -> None:

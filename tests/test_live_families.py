@@ -8,29 +8,30 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from live_models import changed
 from live_play import play, text_of
 from qwen_models import save_causal, save_official, tiny_qwen
 from torch import Tensor
 
 from livecap.audio import Reader
 from livecap.checkpoints import resolve
-from livecap.commit import LocalAgreement
 from livecap.config import DecodeConfig, LiveOptions, ModelConfig, VadConfig
 from livecap.engine.request import Request
 from livecap.events import RATE, Event
 from livecap.frontends.file import FileRun, Progress
 from livecap.frontends.pump import Pump, ReadConfig
-from livecap.live import Live
-from livecap.live_config import LiveConfig
 from livecap.models.load import Loaded, load_model
-from livecap.models.protocol import Pcm, Recognition
-from livecap.policies import live_config
-from livecap.recognizer import Recognizer
-from livecap.segments import Piece, Segment
-from livecap.service import Service
-from livecap.stream import SourceStream
-from livecap.vad import load as load_silero
-from livecap.work import Hypothesis, Update, Work
+from livecap.models.protocol import DecodeSteps
+from livecap.models.streams import live_config
+from livecap.online.config import StreamConfig
+from livecap.online.job import DecodeJob, Hypothesis, PrefixState
+from livecap.online.policy import LocalAgreement
+from livecap.online.speech_buffer import Pcm, Piece, Segment
+from livecap.online.stream import OnlineStream
+from livecap.runtime.batcher import Batcher
+from livecap.runtime.service import Service
+from livecap.vad.frontend import MultichannelSource
+from livecap.vad.silero import load as load_silero
 
 JFK = Path(__file__).parent / "audio" / "jfk.flac"
 FP32 = ModelConfig(precision="fp32")
@@ -46,8 +47,8 @@ class Fluent:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.model, name)
 
-    def recognise(self, work: Work, config: DecodeConfig) -> Recognition:
-        said = work.update.said if work.update else ()
+    def decode(self, work: DecodeJob, config: DecodeConfig) -> DecodeSteps:
+        said = work.prefix.committed if work.prefix else ()
         length = 3 * len(work.segment.pcm) // RATE + 1
 
         def rule(logits: Tensor, sampled: Sequence[int]) -> None:
@@ -57,7 +58,7 @@ class Fluent:
             if len(before) >= length:
                 logits[: min(self.model.ends)] = -torch.inf
 
-        recognition, answer = self.model.recognise(work, config), None
+        recognition, answer = self.model.decode(work, config), None
         while True:
             try:
                 ask = recognition.send(answer)
@@ -96,11 +97,11 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Loaded]:
     return load
 
 
-def settings(loaded: Loaded, **changes: Any) -> LiveConfig:
+def settings(loaded: Loaded, **changes: Any) -> StreamConfig:
     """Those of the model, with updates as often as a test can wait for, and none left out."""
     often = 2.0 if loaded.model.name == "tiny.en" else 1.0
     config = live_config(loaded.model, LiveOptions(update=often), vad=VadConfig(), language="en")
-    return replace(config, catch_up=False, **changes)
+    return changed(config, catch_up=False, **changes)
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -111,23 +112,23 @@ def test_what_is_said_leads_and_never_changes(
     assert len(found) > 5
     said: dict[int, tuple[int, ...]] = {}
     for one in found:
-        assert one.work.update
-        before = said.get(one.work.number, ())
-        assert one.work.update.said[: len(before)] == before
-        said[one.work.number] = one.work.update.said
+        assert one.job.prefix
+        before = said.get(one.job.number, ())
+        assert one.job.prefix.committed[: len(before)] == before
+        said[one.job.number] = one.job.prefix.committed
     assert any(said.values()), "nothing was said before the end"
     assert text_of(events).strip()
 
 
 @pytest.mark.parametrize("family", FAMILIES)
 def test_drafted_is_as_undrafted(family: str, loaded: Callable[[str], Loaded], jfk: Pcm) -> None:
-    def undrafted(work: Work) -> Work:
-        assert work.update
-        return replace(work, update=replace(work.update, draft=()))
+    def undrafted(work: DecodeJob) -> DecodeJob:
+        assert work.prefix
+        return replace(work, prefix=replace(work.prefix, draft=()))
 
     config = settings(loaded(family))
     events, found = play(loaded(family), jfk[: 7 * RATE], config)
-    assert any(one.work.update and one.work.update.draft for one in found)
+    assert any(one.job.prefix and one.job.prefix.draft for one in found)
     again, plain = play(loaded(family), jfk[: 7 * RATE], config, undrafted)
     assert [one.tokens for one in plain] == [one.tokens for one in found]
     assert text_of(again) == text_of(events)
@@ -138,11 +139,11 @@ def test_kept_is_as_rebuilt(family: str, loaded: Callable[[str], Loaded], jfk: P
     """Encoder rows and keys of finished audio, or all of them anew at every update."""
     model: Any = loaded(family).model
 
-    def forgetful(work: Work) -> Work:
-        assert work.update
-        if work.update.kept is None:
+    def forgetful(work: DecodeJob) -> DecodeJob:
+        assert work.prefix
+        if work.prefix.encoder_state is None:
             return work
-        kept: Any = work.update.kept
+        kept: Any = work.prefix.encoder_state
         model.decoder.pages.release(kept.kept.table)
         kept.kept.identity = ()
         return work
@@ -160,18 +161,18 @@ def test_one_update_is_as_a_file(family: str, loaded: Callable[[str], Loaded], j
     model = loaded(family).model
     for pcm in (jfk[: 4 * RATE], jfk[3 * RATE :], jfk[: RATE // 3]):
         segment = Segment(pcm, (Piece(0, 0, len(pcm)),))
-        recognizer: Recognizer[str] = (
-            Recognizer(model, DecodeConfig(no_timestamps=True), most=2)
+        batcher: Batcher[str] = (
+            Batcher(model, DecodeConfig(no_timestamps=True), max_jobs=2)
             if family == "whisper"
-            else Recognizer(model, DecodeConfig(), most=2)
+            else Batcher(model, DecodeConfig(), max_jobs=2)
         )
-        recognizer.submit("file", Work(0, segment, "en"))
-        recognizer.submit("live", Work(0, segment, "en", update=Update(whole=True, last=True)))
+        batcher.submit("file", DecodeJob(0, segment, "en"))
+        batcher.submit("live", DecodeJob(0, segment, "en", prefix=PrefixState(True, True)))
         done: dict[str, Hypothesis] = {}
         while len(done) < 2:
-            done |= dict(recognizer.step())
+            done |= dict(batcher.step())
         words = {
-            key: "".join(word.text for passage in one.passages for word in passage.words)
+            key: "".join(word.text for span in one.spans for word in span.words)
             for key, one in done.items()
         }
         assert words["live"].strip() == words["file"].strip()
@@ -181,8 +182,14 @@ def test_a_recording_without_updates_is_as_a_file(
     loaded: Callable[[str], Loaded], jfk: Pcm
 ) -> None:
     """The same segmentation: one stretch of speech, said at its end."""
-    held = settings(loaded("whisper"), policy=LocalAgreement(1000), interval=1 << 40, pause=1 << 40)
-    events, _ = play(loaded("whisper"), jfk, replace(held, bridge=1 << 41))
+    held = settings(
+        loaded("whisper"),
+        policy=LocalAgreement(),
+        interval=1 << 40,
+        pause_update=0,
+        endpoint_silence=1 << 40,
+    )
+    events, _ = play(loaded("whisper"), jfk, changed(held, max_silence=1 << 41))
     run = FileRun(
         loaded("whisper"),
         load_silero(),
@@ -207,14 +214,14 @@ def test_many_at_once_are_as_each_alone(
         for at in range(0, len(jfk), RATE // 4):
             for stream, pcm in zip(streams, parts, strict=True):
                 if at < len(pcm):
-                    stream.send(at, pcm[None, at : at + RATE // 4])
+                    stream.push(at, pcm[None, at : at + RATE // 4])
         for stream in streams:
             stream.finish()
         together = []
         for stream in streams:
             events: list[Event] = []
             while not stream.is_done:
-                events += stream.take()
+                events += stream.poll()
                 stream.wait(1.0)
             together.append(text_of(events))
     finally:
@@ -228,28 +235,28 @@ def test_a_stream_that_is_dropped_frees_its_pages(
     family: str, steps: int, loaded: Callable[[str], Loaded], jfk: Pcm
 ) -> None:
     model = loaded(family).model
-    live = Live(settings(loaded(family)))
-    stream = SourceStream([live], load_silero())
-    recognizer: Recognizer[int] = Recognizer(model, DecodeConfig(), most=2)
-    stream.feed(0, jfk[None])
+    live = OnlineStream(settings(loaded(family)))
+    stream = MultichannelSource([live], load_silero())
+    batcher: Batcher[int] = Batcher(model, DecodeConfig(), max_jobs=2)
+    stream.push(0, jfk[None])
     for update in range(3):
-        found = stream.work()
+        found = stream.poll()
         assert found
-        recognizer.submit(0, found[1])
+        batcher.submit(0, found[1])
         if update == 2:
             break
-        while not (done := recognizer.step()):
+        while not (done := batcher.step()):
             pass
-        stream.accept(0, replace(done[0][1], work=found[1]))
+        stream.accept(0, done[0][1])
     for _ in range(steps):
-        recognizer.step()
-    recognizer.drop(0)
-    for kept in live.abandon():
-        recognizer.forget(kept)
+        batcher.step()
+    batcher.cancel(lambda key: key == 0)
+    for kept in live.cancel():
+        batcher.free(kept)
     assert model.decoder.pages.available == model.decoder.pages.count
     memory = model.decoder.memory
     assert memory is None or memory.available == memory.count
-    assert recognizer.is_idle
+    assert batcher.is_idle
     assert live.is_done
 
 
@@ -259,20 +266,20 @@ def test_speech_that_goes_on_after_a_pause_is_heard_as_if_there_was_none(
 ) -> None:
     """At a pause the encoder is told that the segment ends; if it doesn't, that is undone."""
     model: Any = loaded(family).model
-    recognizer: Recognizer[int] = Recognizer(model, DecodeConfig(), most=1)
+    batcher: Batcher[int] = Batcher(model, DecodeConfig(), max_jobs=1)
 
     def hear(length: int, *, whole: bool, kept: object, last: bool = False) -> Hypothesis:
         segment = Segment(jfk[:length], (Piece(0, 0, length),))
-        update = Update(whole=whole, last=last, kept=kept)
-        recognizer.submit(0, Work(0, segment, "en", update=update))
-        while not (done := recognizer.step()):
+        update = PrefixState(whole, last, encoder_state=kept)
+        batcher.submit(0, DecodeJob(0, segment, "en", prefix=update))
+        while not (done := batcher.step()):
             pass
         return done[0][1]
 
     first = hear(3 * RATE, whole=False, kept=None)
-    paused = hear(3 * RATE + 7000, whole=True, kept=first.kept)
-    resumed = hear(8 * RATE, whole=True, last=True, kept=paused.kept)
+    paused = hear(3 * RATE + 7000, whole=True, kept=first.encoder_state)
+    resumed = hear(8 * RATE, whole=True, last=True, kept=paused.encoder_state)
     straight = hear(3 * RATE, whole=False, kept=None)
-    expected = hear(8 * RATE, whole=True, last=True, kept=straight.kept)
+    expected = hear(8 * RATE, whole=True, last=True, kept=straight.encoder_state)
     assert resumed.tokens == expected.tokens
     assert model.decoder.pages.available == model.decoder.pages.count

@@ -20,7 +20,6 @@ from oddities import FOX, fox, fox_at, quiet
 from sound_system import SoundSystem
 from strict import said_in
 
-from livecap import vad
 from livecap.audio import RawFormat
 from livecap.errors import AudioError, EngineFault, LivecapError
 from livecap.events import Caption, Event
@@ -28,8 +27,9 @@ from livecap.frontends import capture, mic, sources
 from livecap.frontends.audio_in import Chunk, Heard, Notice
 from livecap.frontends.pump import Pump, ReadConfig
 from livecap.frontends.recorded import PIECE, Recorded
-from livecap.recognizer import Recognizer
+from livecap.runtime.batcher import Batcher
 from livecap.sinks.terminal import Status
+from livecap.vad import silero as vad
 
 silero = cache(vad.load)
 
@@ -426,13 +426,13 @@ def test_an_engine_that_breaks_off_is_reported_once(run: Command, tmp_path: Path
     """What was said before it is on disk; the source is closed."""
     jsonl = tmp_path / "out.jsonl"
 
-    def broken(recognizer: object, *, patience: float) -> None:
+    def broken(batcher: object) -> None:
         raise EngineFault("out of memory", remedy="Use a smaller model, please.")
 
     def after_some() -> bool:
         if "quick" not in jsonl.read_text("utf-8"):
             return False
-        run.patch.setattr(Recognizer, "step", broken)
+        run.patch.setattr(Batcher, "step", broken)
         return True
 
     fake = Fake([Chunk(0, fox()), Idle(after_some, 600), Chunk(END, fox()), Idle(lambda: False)])

@@ -2,24 +2,24 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from types import MappingProxyType
 
 import numpy as np
 import pytest
 from command import plain
+from live_models import changed
 from media import Signal
 from noises import RATE, at_level, fan, hum, music, shaped, song
 from oddities import between, fox, quiet, speech, word
 
-from livecap import vad
 from livecap.checkpoints import resolve
 from livecap.config import DecodeConfig, LiveOptions, ModelConfig, VadConfig
 from livecap.events import Caption, Event
 from livecap.models.load import Loaded, load_model
-from livecap.policies import live_config
-from livecap.service import Service
+from livecap.models.streams import live_config
+from livecap.runtime.service import Service
+from livecap.vad import silero as vad
 
 MINUTE = 60.0  # seconds
 EARLY = 0.4  # seconds by which a caption may begin before its word: what is kept before speech
@@ -65,11 +65,11 @@ def live(loaded: Loaded, pcm: Signal, prompt: str = "", *, gated: bool = True) -
     )
     events: list[Event] = []
     with service(loaded, prompt, silero() if gated else None) as engine:
-        stream = engine.open(replace(options, catch_up=False))
-        stream.send(0, pcm[None])
+        stream = engine.open(changed(options, catch_up=False))
+        stream.push(0, pcm[None])
         stream.finish()
         while not stream.is_done:
-            events += stream.take()
+            events += stream.poll()
             stream.wait(1.0)
     return [event for event in events if isinstance(event, Caption) and event.words]
 

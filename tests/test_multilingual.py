@@ -14,11 +14,12 @@ from livecap.errors import ConfigError
 from livecap.events import RATE, Caption, Event, Language
 from livecap.languages import NAMES
 from livecap.models.load import Loaded, load_model
-from livecap.recognizer import Recognizer
-from livecap.segments import Piece, Segment
-from livecap.session import Session, SessionConfig
+from livecap.online.config import StreamConfig
+from livecap.online.job import DecodeJob, Hypothesis
+from livecap.online.speech_buffer import Piece, Segment
+from livecap.online.stream import OnlineStream
+from livecap.runtime.batcher import Batcher
 from livecap.tokens import specials_of
-from livecap.work import Hypothesis, Work
 
 
 @pytest.fixture(scope="module", params=["huggingface", "ctranslate2"])
@@ -35,16 +36,16 @@ def loaded(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 def run(loaded: Loaded, config: DecodeConfig, *, most: int) -> list[Event]:
     noise = np.random.default_rng(5).normal(0, 0.1, 8 * RATE).astype(np.float32)
-    session = Session(SessionConfig(vad=None, most=2 * RATE, language=config.language))
-    session.feed(noise, ())
-    session.close()
-    recognizer: Recognizer[None] = Recognizer(loaded.model, config, most=most)
-    while not session.is_done:
-        while recognizer.room and (work := session.work()):
-            recognizer.submit(None, work)
-        for _, hypothesis in recognizer.step():
-            session.accept(hypothesis)
-    return session.finish()
+    stream = OnlineStream(StreamConfig(vad=None, max_segment=2 * RATE, language=config.language))
+    stream.push(noise, ())
+    stream.finish()
+    batcher: Batcher[None] = Batcher(loaded.model, config, max_jobs=most)
+    while not stream.is_done:
+        while batcher.capacity and (job := stream.poll()):
+            batcher.submit(None, job)
+        for _, hypothesis in batcher.step():
+            stream.accept(hypothesis)
+    return stream.close()
 
 
 def test_detection_names_one_language_whatever_the_batch(loaded: Loaded) -> None:
@@ -62,12 +63,12 @@ def test_detection_is_the_likeliest_language_token(tmp_path: Path) -> None:
     write_tokenizer(tmp_path, 51866)
     loaded = load_model(checkpoint, ModelConfig(precision="fp32", batch_size=4))
     noise = np.random.default_rng(7).normal(0, 0.1, 29 * RATE).astype(np.float32)
-    work = Work(0, Segment(noise, (Piece(0, 0, len(noise)),)), None)
-    recognizer: Recognizer[None] = Recognizer(loaded.model, DecodeConfig(temperature=0.0), most=1)
-    recognizer.submit(None, work)
+    work = DecodeJob(0, Segment(noise, (Piece(0, 0, len(noise)),)), None)
+    batcher: Batcher[None] = Batcher(loaded.model, DecodeConfig(temperature=0.0), max_jobs=1)
+    batcher.submit(None, work)
     found: list[Hypothesis] = []
     while not found:
-        found = [hypothesis for _, hypothesis in recognizer.step()]
+        found = [hypothesis for _, hypothesis in batcher.step()]
     features = WhisperFeatureExtractor(feature_size=128)(
         noise, sampling_rate=RATE, return_tensors="pt"
     )
@@ -95,7 +96,7 @@ def test_translation_is_another_task(loaded: Loaded) -> None:
 
 def test_a_language_that_it_has_not_is_refused(loaded: Loaded) -> None:
     with pytest.raises(ConfigError, match="has no language 'xx'"):
-        Recognizer(loaded.model, DecodeConfig(language="xx"), most=1)
+        Batcher(loaded.model, DecodeConfig(language="xx"), max_jobs=1)
 
 
 def test_both_layouts_detect_the_same(tmp_path: Path) -> None:

@@ -14,8 +14,8 @@ from media import wav
 from oddities import FOX, fox, quiet
 from strict import parse_srt, said_in
 
-from livecap import vad
 from livecap.sinks import FORMATS, files
+from livecap.vad import silero as vad
 
 silero = cache(vad.load)
 ROOT_WRITES = os.name == "posix" and os.geteuid() == 0

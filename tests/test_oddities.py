@@ -17,8 +17,8 @@ from oddity_flags import FLAGS
 from oddity_signals import SIGNALS
 from strict import parse_srt, parse_vtt, said_in
 
-from livecap import vad
 from livecap.errors import LivecapError
+from livecap.vad import silero as vad
 
 CASES = {**FILES, **SIGNALS}
 LABEL = re.compile("(left|right):")  # which txt, srt and vtt show

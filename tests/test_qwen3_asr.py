@@ -35,15 +35,15 @@ from livecap.frontends.pump import Pump, ReadConfig
 from livecap.models import qwen3_load
 from livecap.models.forced_aligner import ForcedAligner
 from livecap.models.load import Loaded, load_model
-from livecap.models.protocol import Listen, Pcm
+from livecap.models.protocol import EncodeRequest
 from livecap.models.qwen3_answer import budget
 from livecap.models.qwen3_asr import CONTEXT, Qwen3Asr
 from livecap.models.qwen3_prompt import Answer, Prompt
 from livecap.models.qwen3_text import LANGUAGES
-from livecap.recognizer import Recognizer
-from livecap.segments import Piece, Segment
-from livecap.vad import load as load_silero
-from livecap.work import Hypothesis, Work
+from livecap.online.job import DecodeJob, Hypothesis
+from livecap.online.speech_buffer import Pcm, Piece, Segment
+from livecap.runtime.batcher import Batcher
+from livecap.vad.silero import load as load_silero
 from towers.mel import Mel
 
 JFK = Path(__file__).parent / "audio" / "jfk.flac"
@@ -78,27 +78,27 @@ def jfk() -> Pcm:
         return np.concatenate([block.pcm[0] for block in reader])
 
 
-def work_of(pcm: Pcm, language: str | None = None, number: int = 0) -> Work:
-    return Work(number, Segment(pcm, (Piece(0, 0, len(pcm)),)), language)
+def work_of(pcm: Pcm, language: str | None = None, number: int = 0) -> DecodeJob:
+    return DecodeJob(number, Segment(pcm, (Piece(0, 0, len(pcm)),)), language)
 
 
 def recognise(
-    loaded: Loaded, works: list[Work], config: DecodeConfig | None = None, *, most: int = 4
+    loaded: Loaded, works: list[DecodeJob], config: DecodeConfig | None = None, *, most: int = 4
 ) -> list[Hypothesis]:
-    recognizer: Recognizer[int] = Recognizer(loaded.model, config or DecodeConfig(), most=most)
+    batcher: Batcher[int] = Batcher(loaded.model, config or DecodeConfig(), max_jobs=most)
     waiting, found = list(works), dict[int, Hypothesis]()
     while len(found) < len(works):
-        while waiting and recognizer.room:
+        while waiting and batcher.capacity:
             work = waiting.pop(0)
-            recognizer.submit(work.number, work)
-        found |= dict(recognizer.step())
+            batcher.submit(work.number, work)
+        found |= dict(batcher.step())
     pages = loaded.model.decoder.pages
     assert pages.available == pages.count, "pages leaked"
     return [found[number] for number in sorted(found)]
 
 
 def text(hypothesis: Hypothesis) -> str:
-    return "".join(word.text for passage in hypothesis.passages for word in passage.words)
+    return "".join(word.text for span in hypothesis.spans for word in span.words)
 
 
 def clips(pcm: Pcm) -> list[Pcm]:
@@ -204,13 +204,13 @@ def test_tokens_equal_transformers(
     assert isinstance(qwen, Qwen3Asr)
     for clip in clips(jfk)[1:]:
         (found,) = recognise(loaded, [work_of(clip, language)])
-        rows = qwen.hear([_listen(clip)])[0]
+        rows = qwen.encode([_listen(clip)])[0]
         prompt, _ = qwen.prompt.ids(len(rows), language=language)
         scores = _scores(loaded, clip, language)
         expected = theirs(model, clip, prompt, len(scores))
         assert list(scores) == expected
         assert len(scores) <= budget(len(clip) / RATE)
-        assert found.reason is None or found.passages or not text(found)
+        assert found.reason is None or found.spans or not text(found)
 
 
 @pytest.mark.parametrize(("name", "language"), [("free", None), ("forced", "en")])
@@ -221,7 +221,7 @@ def test_prompt_rows_logits_and_tokens_equal_the_package_qwen_asr(
     checkpoint = save_official(tiny_qwen(count=REAL, tied=False), tmp_path)
     qwen = load_model(checkpoint, FP32).model
     assert isinstance(qwen, Qwen3Asr)
-    rows = qwen.hear([_listen(jfk[: 8 * RATE])])[0]
+    rows = qwen.encode([_listen(jfk[: 8 * RATE])])[0]
     assert isinstance(rows, torch.Tensor)
     torch.testing.assert_close(rows, expected["rows"], rtol=1e-4, atol=1e-4)
     prompt, start = qwen.prompt.ids(len(rows), language=language)
@@ -238,14 +238,14 @@ def test_prompt_rows_logits_and_tokens_equal_the_package_qwen_asr(
 
 
 def _listen(pcm: Pcm) -> Any:
-    return Listen(pcm)
+    return EncodeRequest(pcm)
 
 
 def _scores(loaded: Loaded, pcm: Pcm, language: str | None) -> tuple[int, ...]:
     """The tokens sampled for a clip, taken from the model's own requests."""
-    recognition = loaded.model.recognise(work_of(pcm, language), DecodeConfig())
+    recognition = loaded.model.decode(work_of(pcm, language), DecodeConfig())
     ask: Any = next(recognition)
-    request = recognition.send(loaded.model.hear([ask])[0])
+    request = recognition.send(loaded.model.encode([ask])[0])
     assert isinstance(request, Request)
     engine = Engine(loaded.model.decoder, most=1)
     engine.submit(request)
@@ -277,7 +277,7 @@ def test_a_text_that_loops_is_tried_again_without_the_context(loaded: Loaded, jf
     assert isinstance(qwen, Qwen3Asr)
     config = DecodeConfig(prompt="Pequod", language="en")
     context = qwen.prompt.context(config)
-    recognition = qwen.recognise(work_of(jfk[: 3 * RATE], "en"), config)
+    recognition = qwen.decode(work_of(jfk[: 3 * RATE], "en"), config)
     next(recognition)
     request: Any = recognition.send(rows := torch.zeros(39, 32))
     assert request.prompt == qwen.prompt.ids(39, context=context, language="en")[0]
@@ -307,7 +307,7 @@ def test_nothing_is_left_out_in_silence(
 ) -> None:
     qwen = loaded.model
     assert isinstance(qwen, Qwen3Asr)
-    recognition = qwen.recognise(work_of(jfk[: 3 * RATE], "en"), DecodeConfig())
+    recognition = qwen.decode(work_of(jfk[: 3 * RATE], "en"), DecodeConfig())
     next(recognition)
     request: Any = recognition.send(torch.zeros(39, 32))
     tokens = [*request.prompt, *qwen.tokenizer.encode(said)]
@@ -381,7 +381,7 @@ def test_a_checkpoint_says_what_suits_it(
         (tmp_path / "preprocessor_config.json").write_text(json.dumps({"chunk_length": told}))
     loaded = load_model(checkpoint, FP32)
     assert loaded.model.segment == seconds * RATE
-    assert loaded.model.live.most == min(seconds, 16) * RATE
+    assert loaded.model.streaming.max_segment == min(seconds, 16) * RATE
     longer = load_model(checkpoint, ModelConfig(precision="fp32", max_segment=40))
     assert longer.model.segment == 40 * RATE
 
@@ -398,7 +398,7 @@ def test_the_windows_are_the_users_choice(checkpoint: Checkpoint, jfk: Pcm) -> N
     rows = {
         window: load_model(
             checkpoint, ModelConfig(precision="fp32", attention_window=window)
-        ).model.hear([_listen(jfk)])[0]
+        ).model.encode([_listen(jfk)])[0]
         for window in (0, 2, 4, 8)
     }
     assert isinstance(rows[0], torch.Tensor)
@@ -423,7 +423,7 @@ def test_the_causal_tower_hears_with_the_decoder_beside_it(
     loaded = load_model(save_causal(model, tmp_path), FP32)
     assert loaded.model.languages == ("en",)
     assert loaded.model.segment == 16 * RATE
-    rows = loaded.model.hear([_listen(jfk[: 5 * RATE])])[0]
+    rows = loaded.model.encode([_listen(jfk[: 5 * RATE])])[0]
     assert isinstance(rows, torch.Tensor)
     assert rows.shape == (62, 32)  # 12.5 a second, and no row for less than 80 ms
     (found,) = recognise(loaded, [work_of(jfk[: 5 * RATE], "en")])

@@ -16,7 +16,7 @@ from transformers import Qwen2TokenizerFast
 from livecap.checkpoints.qwen3_vocabulary import read_qwen3_tokenizer
 from livecap.errors import CorruptModel, ModelError
 from livecap.qwen_tokens import PUBLISHED, Qwen3Specials, Qwen3Tokenizer
-from livecap.words import split_words
+from livecap.text.words import split_words
 
 ROWS = 151936
 PAGE = """The café's owner said: “We'll open at 9:45, won't we?” — he'D been up since 03:20!

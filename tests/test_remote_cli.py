@@ -20,7 +20,7 @@ from test_remote_others import Plain, sockets
 
 from livecap.events import RATE
 from livecap.frontends.server.tls import Names, context
-from livecap.segments import Pcm
+from livecap.online.speech_buffer import Pcm
 
 FORMATS = ("txt", "srt", "vtt", "json", "jsonl")
 HEAVY = {"torch", "transformers", "tokenizers", "silero_vad", "starlette", "uvicorn", "msgspec"}

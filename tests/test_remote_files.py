@@ -27,7 +27,7 @@ from livecap.frontends.remote.options import ServerOptions, server_of
 from livecap.frontends.remote.trouble import ServerError
 from livecap.frontends.remote.upload import Patience
 from livecap.frontends.runs import Progress
-from livecap.segments import Pcm
+from livecap.online.speech_buffer import Pcm
 from livecap.sinks.verbose_json import segment
 
 QUICK = Patience(delays=Delays(first=0.001, most=0.01), tries=3)

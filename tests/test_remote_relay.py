@@ -20,7 +20,7 @@ from remote_pair import (
 
 from livecap.events import RATE, Caption, Gap, Silence, Unrecognised
 from livecap.frontends.remote.relay import BACKLOG, LATE, Relay
-from livecap.segments import Pcm
+from livecap.online.speech_buffer import Pcm
 
 
 def played(pcm: Pcm, turns: random.Random, cuts: float) -> Pair:

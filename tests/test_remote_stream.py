@@ -21,7 +21,7 @@ from livecap.frontends.remote.stream import RemoteStream
 from livecap.frontends.remote.trouble import ServerError
 from livecap.frontends.remote.wire import Wanted
 from livecap.frontends.server.options import ServeConfig
-from livecap.segments import Pcm
+from livecap.online.speech_buffer import Pcm
 
 QUICK = Patience(delays=Delays(first=0.01, most=0.05), ending=0.5)
 PIECE = RATE // 10  # samples sent together

@@ -32,7 +32,7 @@ def let_in(gate: Admission, model: str = "a", most: int = 100) -> list[Ticket]:
 
 @pytest.mark.parametrize("most", [1, 3])
 def test_no_more_sessions_than_were_named(most: int) -> None:
-    gate = admission(sessions=most, a=FakeService(bears=50))
+    gate = admission(sessions=most, a=FakeService(max_streams=50))
     tickets = let_in(gate)
     assert len(tickets) == gate.sessions == most
     tickets[0].release()
@@ -41,33 +41,33 @@ def test_no_more_sessions_than_were_named(most: int) -> None:
 
 @pytest.mark.parametrize("bears", [1, 8, 49])
 def test_as_many_as_the_machine_bears(bears: int) -> None:
-    gate = admission(a=FakeService(bears=bears))
+    gate = admission(a=FakeService(max_streams=bears))
     assert len(let_in(gate)) == bears
 
 
 def test_what_it_bears_is_looked_at_each_time() -> None:
-    service = FakeService(bears=4)
+    service = FakeService(max_streams=4)
     gate = admission(a=service)
     tickets = let_in(gate)
-    service.bears = 2
+    service.max_streams = 2
     for ticket in tickets[:2]:
         ticket.release()
         assert let_in(gate) == []
     tickets[2].release()
     assert len(let_in(gate)) == 1
-    service.bears = 8
+    service.max_streams = 8
     assert len(let_in(gate)) == 6
 
 
 def test_models_share_the_machine() -> None:
-    gate = admission(a=FakeService(bears=8), b=FakeService(bears=2))
+    gate = admission(a=FakeService(max_streams=8), b=FakeService(max_streams=2))
     assert len(let_in(gate, "a", most=4)) == 4
     assert len(let_in(gate, "b")) == 1
     assert let_in(gate, "a") == []
 
 
 def test_somebody_is_always_let_in() -> None:
-    gate = admission(a=FakeService(bears=1), b=FakeService(bears=1))
+    gate = admission(a=FakeService(max_streams=1), b=FakeService(max_streams=1))
     assert len(let_in(gate, "b")) == 1
     assert let_in(gate, "a") == []
 
@@ -77,7 +77,7 @@ def test_a_model_that_is_still_to_be_loaded_has_some_room() -> None:
 
 
 def test_a_session_that_changes_its_model_is_counted_with_the_new_one() -> None:
-    gate = admission(a=FakeService(bears=4), b=FakeService(bears=2))
+    gate = admission(a=FakeService(max_streams=4), b=FakeService(max_streams=2))
     (ticket,) = let_in(gate, "a", most=1)
     ticket.model = "b"
     assert len(let_in(gate, "a")) == 2

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command import Command
+from live_models import changed
 from live_play import play, text_of
 
 from livecap.checkpoints import catalogue, pull, resolve
@@ -17,14 +18,13 @@ from livecap.events import RATE, Caption, Event, Language
 from livecap.frontends.bench_measures import edits, words
 from livecap.frontends.file import FileRun, Progress
 from livecap.frontends.pump import Pump, ReadConfig
-from livecap.live_config import LiveConfig
 from livecap.models.load import Loaded, load_model
-from livecap.models.protocol import Pcm
-from livecap.policies import live_config
-from livecap.recognizer import Recognizer
-from livecap.segments import Piece, Segment
-from livecap.vad import load as load_silero
-from livecap.work import Hypothesis, Update, Work
+from livecap.models.streams import live_config
+from livecap.online.config import StreamConfig
+from livecap.online.job import DecodeJob, Hypothesis, PrefixState
+from livecap.online.speech_buffer import Pcm, Piece, Segment
+from livecap.runtime.batcher import Batcher
+from livecap.vad.silero import load as load_silero
 from towers.train import espeak
 from towers.train.evaluate import evaluate
 from towers.train.manifest import Utterance, read_audio
@@ -71,24 +71,24 @@ def loaded() -> Callable[[str], Loaded]:
     return load
 
 
-def settings(loaded: Loaded, **changes: Any) -> LiveConfig:
+def settings(loaded: Loaded, **changes: Any) -> StreamConfig:
     """Those that a user gets, but that no update is left out."""
     config = live_config(loaded.model, LiveOptions(), vad=VadConfig(), language="en")
-    return replace(config, catch_up=False, **changes)
+    return changed(config, catch_up=False, **changes)
 
 
-def heard(loaded: Loaded, pcm: Pcm, language: str | None, update: Update | None = None) -> Any:
+def heard(loaded: Loaded, pcm: Pcm, language: str | None, prefix: PrefixState | None = None) -> Any:
     """Audio at one go -> its hypothesis."""
-    recognizer: Recognizer[int] = Recognizer(loaded.model, DecodeConfig(), most=1)
+    batcher: Batcher[int] = Batcher(loaded.model, DecodeConfig(), max_jobs=1)
     segment = Segment(pcm, (Piece(0, 0, len(pcm)),))
-    recognizer.submit(0, Work(0, segment, language, update=update))
-    while not (done := recognizer.step()):
+    batcher.submit(0, DecodeJob(0, segment, language, prefix=prefix))
+    while not (done := batcher.step()):
         pass
     return done[0][1]
 
 
 def text_in(hypothesis: Hypothesis) -> str:
-    return "".join(word.text for passage in hypothesis.passages for word in passage.words).strip()
+    return "".join(word.text for span in hypothesis.spans for word in span.words).strip()
 
 
 def error_rate(reference: Sequence[str], text: str) -> float:
@@ -126,7 +126,7 @@ def test_with_time_enough_live_is_as_the_file(
 ) -> None:
     for one in speech[:6]:
         pcm = read_audio(one.audio)
-        live = heard(loaded(kind), pcm, "en", Update(whole=True, last=True))
+        live = heard(loaded(kind), pcm, "en", PrefixState(endpointed=True, final=True))
         assert text_in(live) == text_in(heard(loaded(kind), pcm, "en")) != ""
 
 
@@ -137,13 +137,13 @@ def test_what_is_kept_changes_no_word(
     """Encoder rows, keys and drafts of the updates before, or all of it anew each time."""
     model: Any = loaded(kind).model
 
-    def forgetful(work: Work) -> Work:
-        assert work.update
-        kept: Any = work.update.kept
+    def forgetful(work: DecodeJob) -> DecodeJob:
+        assert work.prefix
+        kept: Any = work.prefix.encoder_state
         if kept is not None:
             model.decoder.pages.release(kept.kept.table)
             kept.kept.identity = ()
-        return replace(work, update=replace(work.update, draft=()))
+        return replace(work, prefix=replace(work.prefix, draft=()))
 
     pcm, config = talk[0][: 40 * RATE], settings(loaded(kind))
     events, found = play(loaded(kind), pcm, config)
@@ -159,18 +159,21 @@ def test_three_minutes_are_said_once_and_for_good(
     """Rollback, and append-only: what has been said leads each hypothesis and never changes."""
     pcm, reference, _ = talk
     config = settings(loaded(kind))
-    assert type(config.policy).__name__ == ("Rollback" if kind == "windowed" else "AppendOnly")
+    assert config.updates
+    assert type(config.updates.policy).__name__ == (
+        "Rollback" if kind == "windowed" else "AppendOnly"
+    )
     events, found = play(loaded(kind), pcm, config)
     assert len(pcm) > 165 * RATE
     assert error_rate(reference, text_of(events)) < 0.15
     captions = [event for event in events if isinstance(event, Caption)]
     assert all(one.heard <= other.heard for one, other in pairwise(captions))
     for one, other in pairwise(found):
-        if one.work.number == other.work.number:
-            assert one.work.update
-            assert other.work.update
-            said = one.work.update.said
-            assert other.work.update.said[: len(said)] == said
+        if one.job.number == other.job.number:
+            assert one.job.prefix
+            assert other.job.prefix
+            said = one.job.prefix.committed
+            assert other.job.prefix.committed[: len(said)] == said
     early = [one for one in captions if not one.final and one.words]
     assert len(early) > (20 if kind == "windowed" else 3)  # before a pause; append-only waits
 

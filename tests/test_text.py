@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from livecap.errors import ConfigError
 from livecap.languages import NAMES, language_code
-from livecap.text import Utf8, compression_ratio, decode_utf8, loop_start
+from livecap.text.detokenizer import Utf8, decode_utf8
+from livecap.text.repetition import compression_ratio, loop_start
 
 
 def pushed(data: bytes, cuts: list[int]) -> list[str]:

@@ -21,8 +21,8 @@ from livecap.checkpoints import find_embedded, load_whisper
 from livecap.checkpoints.vocabulary import read_tokenizer
 from livecap.errors import ConfigError, CorruptModel, ModelError
 from livecap.languages import language_code
+from livecap.text.words import split_words
 from livecap.tokens import Tokenizer, byte_alphabet, specials_of
-from livecap.words import split_words
 
 
 @pytest.fixture(scope="module")

@@ -18,9 +18,9 @@ from livecap.checkpoints import resolve
 from livecap.checkpoints.qwen3_asr_config import chunk_length
 from livecap.config import DecodeConfig, ModelConfig
 from livecap.models.load import load_model as load_here
-from livecap.recognizer import Recognizer
-from livecap.segments import Piece, Segment
-from livecap.work import Work
+from livecap.online.job import DecodeJob
+from livecap.online.speech_buffer import Piece, Segment
+from livecap.runtime.batcher import Batcher
 from towers import aut, causal
 from towers.layers import dense
 from towers.qwen import BINS
@@ -214,9 +214,9 @@ def test_what_is_saved_is_what_livecap_reads(
     for place, seconds in ((folder, 6), (tmp_path / "tower", 16)):
         loaded = load_here(resolve(str(place)), ModelConfig(precision="fp32"))
         assert loaded.model.segment == seconds * RATE
-        recognizer: Recognizer[int] = Recognizer(loaded.model, DecodeConfig(language="en"), most=1)
-        recognizer.submit(0, Work(0, Segment(pcm, (Piece(0, 0, len(pcm)),)), "en"))
-        while not (done := recognizer.step()):
+        batcher: Batcher[int] = Batcher(loaded.model, DecodeConfig(language="en"), max_jobs=1)
+        batcher.submit(0, DecodeJob(0, Segment(pcm, (Piece(0, 0, len(pcm)),)), "en"))
+        while not (done := batcher.step()):
             pass
         assert done[0][1].language == "en"
 

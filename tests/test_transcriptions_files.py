@@ -19,8 +19,8 @@ from livecap.config import DecodeConfig, ModelConfig
 from livecap.events import RATE
 from livecap.frontends.transcriptions import Limits
 from livecap.models.load import load_model
-from livecap.service import Service
-from livecap.vad import load
+from livecap.runtime.service import Service
+from livecap.vad.silero import load
 
 JFK = Path(__file__).parent / "audio" / "jfk.flac"
 TOO_SHORT = (400, "audio_too_short", "file")

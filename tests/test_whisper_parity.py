@@ -135,8 +135,10 @@ def test_logits_are_the_same_at_every_position(size: str) -> None:
     expected = their_logits(model, tokens, rows)
     assert near(forced_logits(decoder, tokens, memory), expected) < RELATIVE
     _, aligned = decoder.align(tokens, memory, ((0, 0),))
+    assert aligned is not None
     assert near(aligned, expected) < RELATIVE
     _, some = decoder.align(tokens, memory, ((0, 0),), predict=slice(2, -2))
+    assert some is not None
     assert near(some, expected[2:-2]) < RELATIVE
 
 
@@ -218,7 +220,7 @@ def test_less_memory_than_a_window() -> None:
         memory = remember(decoder, rows[0, :length])
         expected = their_logits(model, tokens, rows[:, :length])
         assert near(forced_logits(decoder, tokens, memory), expected) < RELATIVE
-        decoder.forget(memory)
+        decoder.free(memory)
     assert decoder.memory.available == decoder.memory.count
 
 

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from livecap.events import RATE, Word
-from livecap.segments import Pcm
-from livecap.vad import FRAME, Silero, VadState
-from livecap.work import Hypothesis, Passage, Work
+from livecap.online.job import DecodeJob, Hypothesis, TextSpan
+from livecap.online.speech_buffer import Pcm
+from livecap.vad.endpointer import FRAME
+from livecap.vad.silero import Silero, VadState
 
 WORDS = (" One", " two", " three,", " Straße", " 界", " it's", " «so»", " and", " done.", " why?")
 LOWEST, STEP = 400, 250  # Hz: of the first word, and from one to the next
@@ -79,7 +80,7 @@ class Ears(Silero):
         """Nothing is kept but the rest of a frame."""
         return VadState(*(torch.zeros(0) for _ in range(4)))
 
-    def listen(
+    def probs(
         self, states: Sequence[VadState], pcm: Sequence[Tensor]
     ) -> list[tuple[Tensor, VadState]]:
         """Frames are judged apart."""
@@ -96,24 +97,26 @@ class Ears(Silero):
 class Listener(Reader):
     """Understands tones, in live streams and in recordings."""
 
-    def __call__(self, work: Work) -> Hypothesis:
-        """What it makes of a piece of work."""
-        words, update = read(work.segment.pcm), work.update
-        told = [WORDS.index(word.text) for word in words]
-        done = update.said if update else ()
-        assert tuple(told[: len(done)]) == done, "what was said is not what is heard"
+    def __call__(self, job: DecodeJob) -> Hypothesis:
+        """What it makes of a job."""
+        words, prefix = read(job.segment.pcm), job.prefix
+        decoded = [WORDS.index(word.text) for word in words]
+        done = prefix.committed if prefix else ()
+        assert tuple(decoded[: len(done)]) == done, "what was committed is not there"
         rest = words[len(done) :]
+        state = prefix and self._keep(prefix.encoder_state, final=prefix.final)
         return Hypothesis(
-            work,
-            (_passage(rest),) if rest else (),
-            work.language or self.language,
-            None if work.language else self.chance,
-            tokens=tuple(told[len(done) :]),
-            counts=(1,) * len(rest),
-            kept=self._keep(update.kept, last=update.last) if update else None,
+            job,
+            (_span(rest),) if rest else (),
+            job.language or self.language,
+            None if job.language else self.prob,
+            conditioned=True,
+            tokens=tuple(decoded[len(done) :]),
+            token_counts=(1,) * len(rest),
+            encoder_state=state,
         )
 
 
-def _passage(words: Sequence[Spoken]) -> Passage:
+def _span(words: Sequence[Spoken]) -> TextSpan:
     found = tuple(Word(word.text, word.start, word.end, 0.9) for word in words)
-    return Passage(words[0].start, words[-1].end, found, SCORES)
+    return TextSpan(words[0].start, words[-1].end, found, SCORES)

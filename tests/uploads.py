@@ -19,8 +19,8 @@ from livecap.errors import ConfigError, LivecapError
 from livecap.events import RATE, Caption, Event, Language, Scores, Silence, Word
 from livecap.frontends.server.problems import ApiError
 from livecap.frontends.transcriptions import Limits, Outcome, routes
-from livecap.session import SessionConfig
-from livecap.stream import Rows
+from livecap.online.config import StreamConfig
+from livecap.vad.frontend import Rows
 
 PATIENCE = 20.0  # seconds after which a test has failed
 URL = "http://testserver/v1"
@@ -60,7 +60,7 @@ TEXT = "Hello <you> --> again."
 class Scripted:
     """A stream that says `events` when all has come, or nothing at all if it `hangs`."""
 
-    config: SessionConfig
+    config: StreamConfig
     decode: DecodeConfig
     notify: Callable[[], None]
     events: list[Event]
@@ -148,7 +148,7 @@ class Served:
         return self
 
     def open_file(
-        self, config: SessionConfig, decode: DecodeConfig, *, notify: Callable[[], None]
+        self, config: StreamConfig, decode: DecodeConfig, *, notify: Callable[[], None]
     ) -> Scripted:
         stream = self.kind(config, decode, notify, list(self.events), self.hangs, self.error)
         self.opened.append(stream)

@@ -11,6 +11,10 @@ from torch import Tensor
 
 from livecap.engine.pages import Table
 
+# Tokens by which decoding finds back to an earlier text after a disagreement. Prompt lookup uses 3
+# or fewer; captions are short, and a wrong match costs some rows of one pass.
+DRAFT_NGRAM = 2
+
 
 class Rule(Protocol):
     """Forbids tokens: edits a row of logits [vocab] in place, given what was sampled before it."""
@@ -56,7 +60,7 @@ class Request:
     rules: tuple[Rule, ...] = ()
     temperature: float = 0.0  # 0: the likeliest token; else sampled
     seed: int = 0  # of the sampling
-    draft: tuple[int, ...] = ()  # guessed tokens, verified in the first step; greedy only
+    draft: tuple[int, ...] = ()  # an earlier text: verified wherever decoding meets it; greedy only
     memory: Memory | None = None
     embedded: Embedded | None = None
     kept: Kept | None = None
@@ -78,6 +82,8 @@ class Sequence:
     generator: torch.Generator | None  # of the sampling; only where temperature > 0
     cached: int = 0  # positions whose keys and values are in the pages; <= len(inputs)
     logprobs: list[float] = field(default_factory=list)  # of each sampled token and of the end
+    draft_start: int | None = 0  # from there on the earlier text may go on; None: not known
+    draft_passed: int = 0  # tokens of it that lie behind
     watched: float | None = None  # the probability asked for by `watch`
     status: Literal["running", "end", "limit", "halted"] = "running"
 
@@ -93,5 +99,22 @@ class Sequence:
 
     @property
     def draft(self) -> tuple[int, ...]:
-        """The guess to verify: there is one until the first token has been sampled."""
-        return () if self.logprobs else self.request.draft
+        """The guess to verify next."""
+        if self.draft_start is None:
+            return ()
+        room = self.request.limit - len(self.inputs) - 1  # one is left for the token after it
+        return self.request.draft[self.draft_start : self.draft_start + max(room, 0)]
+
+    def meet_draft(self) -> None:
+        """Look for the last sampled tokens in what is left of the earlier text.
+
+        Where they stand in it again, it most likely goes on as it did (prompt lookup).
+        """
+        text, last = self.request.draft, tuple(self.inputs[-DRAFT_NGRAM:])
+        self.draft_start = None
+        if len(self.inputs) - len(self.request.prompt) < DRAFT_NGRAM:
+            return
+        for stop in range(self.draft_passed + DRAFT_NGRAM, len(text)):
+            if text[stop - DRAFT_NGRAM : stop] == last:
+                self.draft_start = self.draft_passed = stop
+                return

@@ -26,7 +26,7 @@ class Layer:
     self_out: Linear
     cross_norm: Norm
     query: Linear
-    remember: Linear  # encoder rows -> keys and values, once a segment
+    cross_kv: Linear  # encoder rows -> keys and values, once a segment
     cross_out: Linear
     feed_norm: Norm
     widen: Linear
@@ -100,7 +100,7 @@ class WhisperDecoder:
         )
 
     @torch.inference_mode()
-    def remember(self, rows: Tensor) -> Memory | None:
+    def project_cross_kv(self, rows: Tensor) -> Memory | None:
         """Encoder rows [row, width] -> their keys and values in pages; None if there's no room."""
         table = self.memory.admit(len(rows))
         if table is None:
@@ -108,12 +108,12 @@ class WhisperDecoder:
         self.memory.grow(table, len(rows))
         slots = torch.tensor(self.memory.slots(table, 0, len(rows)), device=self.device).T
         for number, layer in enumerate(self.layers):
-            keys, values = layer.remember(rows).view(len(rows), 2, self.heads, -1).unbind(1)
+            keys, values = layer.cross_kv(rows).view(len(rows), 2, self.heads, -1).unbind(1)
             self.memory.write(number, slots, keys, values)
         return Memory(table, len(rows))
 
-    def forget(self, memory: Memory) -> None:
-        """Free a memory's pages."""
+    def free(self, memory: Memory) -> None:
+        """Free its pages."""
         self.memory.release(memory.table)
 
     def forward(self, batch: Batch) -> Tensor:
@@ -126,11 +126,11 @@ class WhisperDecoder:
             query, key, value = qkv.to(self.dtype).unbind(1)  # [row, head, dim] each
             self.pages.write(number, batch.slots, key, value)
             pages, memory = self.pages, self.memory
-            heard = attend(query, pages.keys[number], pages.values[number], batch.attention)
-            x = x + layer.self_out(heard.flatten(1))
+            attn_out = attend(query, pages.keys[number], pages.values[number], batch.attention)
+            x = x + layer.self_out(attn_out.flatten(1))
             query = layer.query(layer.cross_norm(x)).view(rows, self.heads, -1).to(self.dtype)
-            heard = attend(query, memory.keys[number], memory.values[number], batch.memory)
-            x = x + layer.cross_out(heard.flatten(1))
+            attn_out = attend(query, memory.keys[number], memory.values[number], batch.memory)
+            x = x + layer.cross_out(attn_out.flatten(1))
             x = x + layer.narrow(F.gelu(layer.widen(layer.feed_norm(x))))
         return self.head(self.norm(x[batch.wanted])).float()
 
@@ -144,12 +144,12 @@ class WhisperDecoder:
         memory: Memory,
         heads: tuple[tuple[int, int], ...],
         *,
-        predict: slice = slice(None),
-    ) -> tuple[Tensor, Tensor]:
+        predict: slice | None = slice(None),
+    ) -> tuple[Tensor, Tensor | None]:
         """Forced tokens -> cross-attention scores [head, token, row], logits [token, vocab].
 
         `heads` are (layer, head): what is scored, before softmax, scaled. `predict`: the tokens
-        whose logits are wanted, of what follows each. Nothing is stored.
+        whose logits are wanted, of what follows each; None: of none. Nothing is stored.
         """
         at = torch.arange(len(tokens), device=self.device)
         x = self._embed(torch.tensor(tokens, device=self.device), at)
@@ -173,5 +173,5 @@ class WhisperDecoder:
             heard = scores.softmax(-1).to(self.dtype) @ value
             x = x + layer.cross_out(heard.transpose(0, 1).flatten(1))
             x = x + layer.narrow(F.gelu(layer.widen(layer.feed_norm(x))))
-        logits = self.head(self.norm(x[predict])).float()
+        logits = None if predict is None else self.head(self.norm(x[predict])).float()
         return torch.stack([kept[head] for head in heads]), logits

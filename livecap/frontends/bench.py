@@ -15,9 +15,9 @@ from livecap.events import RATE, Word
 from livecap.frontends import bench_measures as measures
 from livecap.frontends.bench_measures import Delays, Stretches
 from livecap.frontends.bench_runs import Run, offline, perform, read, replay, stretches
-from livecap.live_stream import BEHIND
 from livecap.models.protocol import Model
-from livecap.policies import live_config
+from livecap.models.streams import live_config
+from livecap.runtime.handle import BEHIND_UPDATES
 from livecap.sinks.lines import strict_json
 
 WARM = 5 * RATE  # samples heard before anything is measured
@@ -83,7 +83,7 @@ def run_bench(path: str, config: BenchConfig) -> int:
     """Measure and print -> exit status. Raises LivecapError for what can't work."""
     from livecap.checkpoints import resolve
     from livecap.models.load import load_model
-    from livecap.vad import load
+    from livecap.vad.silero import load
 
     if config.sessions < 1:
         raise ConfigError(f"--sessions can't be {config.sessions}", remedy="Use 1 or more.")
@@ -98,6 +98,8 @@ def run_bench(path: str, config: BenchConfig) -> int:
     loaded, silero = load_model(checkpoint, config.run), load()
     model, language = loaded.model, config.decode.language
     live = live_config(model, config.live, vad=config.vad, language=language)
+    updates = live.updates
+    assert updates is not None
     decode = replace(config.decode, words=model.untimed(language) is None)
     replay(loaded, silero, pcm[:WARM], live, decode)
     begun = time.process_time()
@@ -107,15 +109,15 @@ def run_bench(path: str, config: BenchConfig) -> int:
         runs = [replay(loaded, silero, pcm, live, decode)]
     used = time.process_time() - begun
     settled = offline(loaded, silero, path, decode, config.vad)
-    spoken = stretches(silero, pcm, config.vad, live.pause)
+    spoken = stretches(silero, pcm, config.vad, updates.endpoint_silence)
     made = Report(
         model=checkpoint.name,
-        policy=model.live.policies[0] if config.live.policy == "auto" else config.live.policy,
+        policy=model.streaming.policies[0] if config.live.policy == "auto" else config.live.policy,
         audio=round(len(pcm) / RATE, 3),
         realtime=config.realtime,
         sessions=len(runs),
         quality=_quality(runs, spoken, settled, reference),
-        cost=_cost(runs, used, len(pcm) / RATE, BEHIND * live.interval / RATE),
+        cost=_cost(runs, used, len(pcm) / RATE, BEHIND_UPDATES * updates.interval / RATE),
     )
     if config.json:
         print(strict_json(asdict(made)))

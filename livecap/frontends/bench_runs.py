@@ -19,15 +19,16 @@ from livecap.events import RATE, Caption, Event, Word
 from livecap.frontends.bench_measures import Captions, Stretches, joined
 from livecap.frontends.file import FileRun, Progress
 from livecap.frontends.pump import Pump, ReadConfig
-from livecap.live import Live
-from livecap.live_config import LiveConfig
 from livecap.models.load import Loaded
-from livecap.recognizer import Recognizer
-from livecap.segments import Pcm
-from livecap.service import Service
-from livecap.stream import SourceStream
-from livecap.vad import Edge, Gate, Silero
-from livecap.work import Hypothesis, Work
+from livecap.online.config import StreamConfig
+from livecap.online.job import DecodeJob, Hypothesis
+from livecap.online.speech_buffer import Pcm
+from livecap.online.stream import OnlineStream
+from livecap.runtime.batcher import Batcher
+from livecap.runtime.service import Service
+from livecap.vad.endpointer import Edge, Endpointer
+from livecap.vad.frontend import MultichannelSource
+from livecap.vad.silero import Silero
 
 PIECE = RATE // 5  # samples that come together on the virtual clock
 PACED = RATE // 10  # and in real time
@@ -66,64 +67,64 @@ def read(path: str) -> Pcm:
 
 
 def replay(
-    loaded: Loaded, silero: Silero, pcm: Pcm, config: LiveConfig, decode: DecodeConfig
+    loaded: Loaded, silero: Silero, pcm: Pcm, config: StreamConfig, decode: DecodeConfig
 ) -> Run:
     """One session on the virtual clock.
 
-    What comes while the machine computes is fed before it goes on.
+    What comes while the machine computes is pushed before it goes on.
     """
-    live = Live(config)
-    stream = SourceStream([live], silero if config.vad else None)
-    recognizer: Recognizer[int] = Recognizer(loaded.model, decode, most=1)
+    stream = OnlineStream(config)
+    source = MultichannelSource([stream], silero if config.vad else None, resets=True)
+    batcher: Batcher[int] = Batcher(loaded.model, decode, max_jobs=1)
     events: list[tuple[float, Event]] = []
     lags: list[float] = []
     now = busy = 0.0  # seconds
-    fed = works = 0
+    pushed = jobs = 0
     try:
-        while not stream.is_done:
-            begun = time.perf_counter()
-            come = fed
+        while not source.is_done:
+            started = time.perf_counter()
+            come = pushed
             while come < len(pcm) and min(come + PIECE, len(pcm)) / RATE <= now:
                 come = min(come + PIECE, len(pcm))
-            if come > fed:
-                stream.feed(fed, pcm[None, fed:come])
-                fed = come
-            if fed == len(pcm):
-                stream.close()
-            lags.append(live.unheard / RATE)
-            found = stream.work()
-            taken = time.perf_counter() - begun
-            events += [(now + taken, event) for event in stream.events()]
+            if come > pushed:
+                source.push(pushed, pcm[None, pushed:come])
+                pushed = come
+            if pushed == len(pcm):
+                source.finish()
+            lags.append(stream.backlog / RATE)
+            found = source.poll()
+            taken = time.perf_counter() - started
+            events += [(now + taken, event) for event in source.events()]
             if found:
-                works += 1
-                heard = stream.accept(0, _recognise(recognizer, live, found[1]))
-                taken = time.perf_counter() - begun
-                events += [(now + taken, event) for event in heard]
+                jobs += 1
+                committed = source.accept(0, _decode(batcher, stream, found[1]))
+                taken = time.perf_counter() - started
+                events += [(now + taken, event) for event in committed]
             now, busy = now + taken, busy + taken
-            if not found and fed < len(pcm):
-                now = max(now, min(fed + PIECE, len(pcm)) / RATE)
-        events += [(now, event) for event in stream.finish()]
+            if not found and pushed < len(pcm):
+                now = max(now, min(pushed + PIECE, len(pcm)) / RATE)
+        events += [(now, event) for event in source.close()]
     finally:
-        recognizer.abandon()
-        for kept in live.abandon():
-            recognizer.forget(kept)
-    return Run(tuple(events), tuple(lags), busy, works)
+        batcher.cancel(lambda key: True)
+        for state in stream.cancel():
+            batcher.free(state)
+    return Run(tuple(events), tuple(lags), busy, jobs)
 
 
-def _recognise(recognizer: Recognizer[int], live: Live, work: Work) -> Hypothesis:
-    for kept in live.released():
-        recognizer.forget(kept)
-    recognizer.submit(0, replace(work, deadline=0.0))  # as somebody waits for it
-    while not (done := recognizer.step()):
+def _decode(batcher: Batcher[int], stream: OnlineStream, job: DecodeJob) -> Hypothesis:
+    for state in stream.freed():
+        batcher.free(state)
+    batcher.submit(0, replace(job, deadline=0.0))  # as somebody waits for it
+    while not (done := batcher.step()):
         pass
-    return replace(done[0][1], work=work)
+    return done[0][1]
 
 
 class _Listener:
     """A session in real time."""
 
     def __init__(
-        self, service: Service, config: LiveConfig, begins: float, clock: Callable[[], float]
+        self, service: Service, config: StreamConfig, begins: float, clock: Callable[[], float]
     ) -> None:
         self.begins = begins  # seconds on the clock
         self._clock = clock
@@ -137,7 +138,7 @@ class _Listener:
         """Something has happened. Called from the service's thread."""
         now = self._clock() - self.begins
         try:
-            while events := self.stream.take():
+            while events := self.stream.poll():
                 self.events += [(now, event) for event in events]
         except LivecapError as error:
             self.failure = error
@@ -146,7 +147,7 @@ class _Listener:
 
     def send(self, pcm: Pcm, at: int) -> None:
         self.lags.append(self.stream.lag)
-        self.stream.send(at, pcm[None, at : at + PACED])
+        self.stream.push(at, pcm[None, at : at + PACED])
         if at + PACED >= len(pcm):
             self.stream.finish()
 
@@ -161,7 +162,7 @@ def perform(
     loaded: Loaded,
     silero: Silero,
     pcm: Pcm,
-    config: LiveConfig,
+    config: StreamConfig,
     decode: DecodeConfig,
     *,
     sessions: int = 1,
@@ -211,10 +212,12 @@ def offline(
 
 def stretches(silero: Silero, pcm: Pcm, vad: VadConfig, pause: int) -> Stretches:
     """Where someone speaks, with pauses shorter than that."""
-    gate, state, edges = Gate(vad), silero.open(), list[Edge]()
+    endpointer, state, edges = Endpointer(vad), silero.open(), list[Edge]()
     for at in range(0, len(pcm), AT_ONCE):
-        ((chances, state),) = silero.listen([state], [torch.from_numpy(pcm[at : at + AT_ONCE])])
-        edges += gate.feed(chances.tolist())
-    edges += gate.close()
-    places = [edge.at for edge in edges]  # starts and stops in turn
-    return joined(list(zip(places[::2], places[1::2], strict=True)), pause)
+        piece = pcm[at : at + AT_ONCE]
+        ((probs, state),) = silero.probs([state], [torch.from_numpy(piece)])
+        edges += endpointer.push(probs.tolist(), at + len(piece))[0]
+    edges += endpointer.finish(len(pcm))[0]
+    starts = [edge.at for edge in edges if edge.kind == "start"]
+    stops = [edge.at for edge in edges if edge.kind == "stop"]
+    return joined(list(zip(starts, stops, strict=True)), pause)

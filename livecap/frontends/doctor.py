@@ -125,7 +125,7 @@ def smoke(checkpoint: Checkpoint, sound: Path) -> Check:
 
 def voice_activity() -> Check:
     """The weights of silero-vad: there, readable, of the version that the thresholds are for."""
-    from livecap.vad import load
+    from livecap.vad.silero import load
 
     try:
         load()

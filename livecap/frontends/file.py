@@ -1,11 +1,11 @@
-"""Files and pipes -> events. Offline captions are a stream without pacing, on the same core.
+"""Files and pipes -> events. A file is a stream without pacing, captioned by the same service.
 
 Several files are under way at once when they are short, so that the model always works on full
 batches; what leaves is in order within each file.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,18 +15,20 @@ from livecap.errors import LivecapError
 from livecap.events import RATE, Caption, Event, Language
 from livecap.frontends.pump import Opener, Pump
 from livecap.frontends.runs import Progress, Report
-from livecap.longform import Conditioned
 from livecap.models.load import Loaded
-from livecap.recognizer import Recognizer
-from livecap.session import Session, SessionConfig
-from livecap.stream import Rows, SourceStream
-from livecap.vad import Silero
+from livecap.online.config import StreamConfig
+from livecap.runtime.handle import NO_AUDIO, StreamHandle
+from livecap.runtime.service import Service
+from livecap.vad.frontend import Rows
+from livecap.vad.silero import Silero
 
 __all__ = ["FileRun", "Progress", "Report"]
 
-AT_ONCE = 30  # blocks fed to voice activity detection together; 30 s of a file
-EVERYTHING = 1 << 30  # blocks
-LIVE_BRIDGE = RATE  # samples: a pause that ends a segment of a pipe, whose text is waited for
+READ_BLOCKS = 30  # that are pushed together: 30 s of a file
+READ_AHEAD = 60 * RATE  # samples pushed and not taken in, from which reading waits
+ALL_BLOCKS = 1 << 30
+MAX_SILENCE_PIPE = RATE  # samples that end a segment of a pipe, whose text is waited for
+WAIT_S = 0.05  # for events, before a slow source is looked at again
 
 
 @dataclass(slots=True)
@@ -34,8 +36,8 @@ class _Open:
     """A file under way."""
 
     pump: Pump
-    stream: SourceStream
-    ended: bool = False  # no more blocks
+    stream: StreamHandle
+    is_read: bool = False  # no more blocks
     done: int = 0  # media time of the last event
 
 
@@ -51,12 +53,8 @@ class FileRun:
         vad: VadConfig,
         open_source: Opener,
     ) -> None:
-        self._recognizer: Recognizer[tuple[_Open, int]] = Recognizer(
-            loaded.model, decode, most=loaded.batch
-        )
-        self._segment = loaded.model.segment
-        languages = loaded.model.languages
-        self._only_language = languages[0] if len(languages) == 1 else None
+        loaded.model.check(decode)
+        self._loaded = loaded
         self._silero = silero
         self._decode = decode
         self._vad = vad
@@ -65,91 +63,82 @@ class FileRun:
         self.is_opening = False  # a source is being opened; a pipe may take its time
 
     def stop(self) -> None:
-        """Read no more; what has been read is still recognised."""
+        """Read no more; what has been read is still captioned."""
         self._stopping = True
 
     def run(self, paths: Sequence[str]) -> Iterator[Report]:
         """Caption the files. A file that can't be read is reported, and the others go on."""
+        service = Service(self._loaded, self._silero, self._decode)
         waiting = list(paths)
         files: list[_Open] = []
-        while waiting or files:
-            if self._stopping:
-                waiting.clear()
-            yield from self._fill(files, waiting)
-            for (file, channel), hypothesis in self._recognizer.step():
-                for event in file.stream.accept(channel, hypothesis):
-                    yield self._event(file, event)
-                yield Progress(file.pump.path, file.done, file.pump.reader.duration)
-            for file in [file for file in files if file.ended and file.stream.is_done]:
-                files.remove(file)
-                yield from self._finish(file)
+        try:
+            while waiting or files:
+                if self._stopping:
+                    waiting.clear()
+                if waiting and self._has_room(files):
+                    yield from self._open(service, waiting.pop(0), files)
+                is_idle = not any([self._read(file) for file in files])
+                for file in list(files):
+                    for event in file.stream.poll():
+                        is_idle = False
+                        yield self._event(file, event)
+                        yield Progress(file.pump.path, file.done, file.pump.reader.duration)
+                    if file.stream.is_done:
+                        files.remove(file)
+                        yield self._finished(file)
+                if is_idle and files and not (waiting and self._has_room(files)):
+                    files[0].stream.wait(WAIT_S)
+        finally:
+            service.close()
+            for file in files:
+                file.pump.close()
 
-    def _fill(self, files: list[_Open], waiting: list[str]) -> Iterator[Report]:
-        """Give the recognizer all the work it has room for, reading and opening as needed."""
-        while self._recognizer.room > 0:
-            if self._hand_out(files):
-                continue
-            unread = [file for file in files if not file.ended]
-            if unread:
-                # Only when there is nothing else to do may a slow source be waited for.
-                if not self._read(unread[0], wait=self._recognizer.is_idle):
-                    return
-            elif waiting and len(files) < self._recognizer.most:
-                path = waiting.pop(0)
-                self.is_opening = True
-                try:
-                    files.append(self._open(path))
-                except LivecapError as error:
-                    yield Progress(path, 0, None, failure=error, state="failed")
-                except KeyboardInterrupt:  # nothing came of it; what is under way is finished
-                    return
-                finally:
-                    self.is_opening = False
-            else:
-                return
+    def _has_room(self, files: Sequence[_Open]) -> bool:
+        """Whether all audio of the open files is taken in, and more can be decoded beside it."""
+        is_taken = all(file.is_read and not file.stream.waiting for file in files)
+        return is_taken and len(files) < self._loaded.batch
 
-    def _hand_out(self, files: list[_Open]) -> bool:
-        for file in files:
-            found = file.stream.work()
-            if found:
-                channel, work = found
-                self._recognizer.submit((file, channel), work)
-                return True
-        return False
-
-    def _open(self, path: str) -> _Open:
-        pump = self._open_source(path)
-        config = SessionConfig(
+    def _open(self, service: Service, path: str, files: list[_Open]) -> Iterator[Report]:
+        self.is_opening = True
+        try:
+            pump = self._open_source(path)
+        except LivecapError as error:
+            yield Progress(path, 0, None, failure=error, state="failed")
+            return
+        except KeyboardInterrupt:  # nothing came of it; what is under way is finished
+            return
+        finally:
+            self.is_opening = False
+        languages = self._loaded.model.languages
+        config = StreamConfig(
             vad=self._vad if self._silero else None,
-            most=self._segment,
-            language=self._decode.language or self._only_language,
+            max_segment=self._loaded.model.segment,
+            max_silence=MAX_SILENCE_PIPE if pump.is_live else StreamConfig().max_silence,
+            language=self._decode.language or (languages[0] if len(languages) == 1 else None),
+            sequential=self._decode.long_form == "sequential",
         )
-        if pump.is_live:
-            config = replace(config, bridge=LIVE_BRIDGE)
-        labels = pump.reader.labels if len(pump.reader.labels) > 1 else (None,)
-        kind = Conditioned if self._decode.long_form == "sequential" else Session
-        sessions = [kind(replace(config, speaker=label)) for label in labels]
-        return _Open(pump, SourceStream(sessions, self._silero))
+        labels = pump.reader.labels
+        speakers = labels if len(labels) > 1 else (None,)
+        files.append(_Open(pump, service.open(config, speakers=speakers)))
 
-    def _read(self, file: _Open, *, wait: bool) -> bool:
-        """Take what the source has; whether there was anything, the end included."""
-        if self._stopping and not file.ended:
-            # What a pipe has sent is not to be had again; a file still has what was not heard.
-            late = file.pump.take(EVERYTHING, wait=False) if file.pump.is_live else None
+    def _read(self, file: _Open) -> bool:
+        """Push what the source has; whether there was anything, the end included."""
+        if file.is_read or (file.stream.waiting > READ_AHEAD and not self._stopping):
+            return False
+        if self._stopping:
+            # What a pipe has sent is not to be had again; a file still has what was not decoded.
+            late = file.pump.take(ALL_BLOCKS, wait=False) if file.pump.is_live else None
             blocks: list[Block] | None = late or []
-            file.ended = True
+            file.is_read = True
         else:
-            blocks = file.pump.take(AT_ONCE, wait=wait)
-            file.ended = blocks is None
-        self._feed(file, blocks or [])
-        if file.ended:
-            file.stream.close()
-        return file.ended or bool(blocks)
-
-    def _feed(self, file: _Open, blocks: Sequence[Block]) -> None:
+            blocks = file.pump.take(READ_BLOCKS, wait=False)
+            file.is_read = blocks is None
         reasons = {gap.end: gap.reason for gap in list(file.pump.reader.gaps)}
-        for start, rows in _joined(blocks):
-            file.stream.feed(start, rows, reasons.get(start, "the source has no audio here"))
+        for start, rows in _joined(blocks or []):
+            file.stream.push(start, rows, reasons.get(start, NO_AUDIO))
+        if file.is_read:
+            file.stream.finish()
+        return file.is_read or bool(blocks)
 
     def _event(self, file: _Open, event: Event) -> Report:
         if isinstance(event, Caption):
@@ -158,17 +147,15 @@ class FileRun:
             file.done = max(file.done, event.end)
         return file.pump.path, event
 
-    def _finish(self, file: _Open) -> Iterator[Report]:
-        for event in file.stream.finish():
-            yield self._event(file, event)
+    def _finished(self, file: _Open) -> Progress:
         file.pump.close()
-        total, failure = file.stream.total, file.pump.failure
+        total, failure = file.stream.source.total, file.pump.failure
         state = "failed" if failure else "stopped" if self._stopping else "finished"
-        yield Progress(
+        return Progress(
             file.pump.path,
             file.done,
             file.done,
-            discarded=1 - file.stream.heard / total if total else 0.0,
+            discarded=1 - file.stream.decoded / total if total else 0.0,
             damaged=file.pump.reader.damaged,
             failure=failure,
             state=state,

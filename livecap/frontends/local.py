@@ -8,16 +8,16 @@ from numpy.typing import NDArray
 
 from livecap.events import RATE, Event
 from livecap.frontends.begin import Setup
-from livecap.live_stream import LiveStream
-from livecap.policies import live_config
-from livecap.service import Service
+from livecap.models.streams import live_config
+from livecap.runtime.handle import StreamHandle
+from livecap.runtime.service import Service
 
 
 def load_local(model: str, setup: Setup, say: Callable[[str], None]) -> "Local":
     """A captioner whose model is warm. Raises LivecapError for what can't be had or followed."""
     from livecap.checkpoints import resolve
     from livecap.models.load import load_model
-    from livecap.vad import load
+    from livecap.vad.silero import load
 
     checkpoint = resolve(model, pull=setup.pull)
     say(f"model: {checkpoint.name}; loading")
@@ -25,13 +25,15 @@ def load_local(model: str, setup: Setup, say: Callable[[str], None]) -> "Local":
     live = live_config(loaded.model, setup.live, vad=setup.vad, language=setup.decode.language)
     service = Service(loaded, load() if setup.vad else None, setup.decode)
     service.warm_up()
-    return Local(service, service.open(replace(live, catch_up=setup.hurries)))
+    assert live.updates is not None
+    updates = replace(live.updates, catch_up=setup.hurries)
+    return Local(service, service.open(replace(live, updates=updates)))
 
 
 class Local:
     """A `captioner.Captioner`: one stream, and the service that is there for it alone."""
 
-    def __init__(self, service: Service, stream: LiveStream) -> None:
+    def __init__(self, service: Service, stream: StreamHandle) -> None:
         self._service = service
         self._stream = stream
 
@@ -41,16 +43,16 @@ class Local:
         pcm: NDArray[np.float32],
         reason: str = "the source has no audio here",
     ) -> None:
-        """See `handle.Handle.send`."""
-        self._stream.send(start, pcm, reason)
+        """See `runtime.handle.StreamHandle.push`."""
+        self._stream.push(start, pcm, reason)
 
     def finish(self) -> None:
         """No more audio comes."""
         self._stream.finish()
 
     def take(self) -> Sequence[Event]:
-        """See `handle.Handle.take`."""
-        return self._stream.take()
+        """See `runtime.handle.StreamHandle.poll`."""
+        return self._stream.poll()
 
     def wait(self, timeout: float) -> None:
         """Until something has happened, or so many seconds have passed."""
@@ -78,9 +80,9 @@ class Local:
     @property
     def speed(self) -> float:
         """Times real time."""
-        return self._stream.live.heard / RATE / self._stream.busy if self._stream.busy else 0.0
+        return self._stream.decoded / RATE / self._stream.busy if self._stream.busy else 0.0
 
     @property
     def language(self) -> str | None:
         """The one that is spoken, once that is sure."""
-        return self._stream.live.language
+        return self._stream.language

@@ -20,7 +20,7 @@ def load_files(
     """A `batch.Start` whose model is loaded."""
     from livecap.checkpoints import resolve
     from livecap.models.load import load_model
-    from livecap.vad import load
+    from livecap.vad.silero import load
 
     model = model_of(config.model)
     checkpoint = resolve(model, pull=config.pull)

@@ -14,7 +14,7 @@ from livecap.engine.qwen3_decoder import Qwen3Decoder
 from livecap.engine.request import Embedded
 from livecap.events import RATE
 from livecap.models.forced_alignment import ALIGNED_LANGUAGES, LONGEST, repair, units, word_times
-from livecap.models.protocol import Pcm
+from livecap.online.speech_buffer import Pcm
 from livecap.qwen_tokens import Qwen3Tokenizer
 from towers.aut import Tower
 from towers.mel import Mel

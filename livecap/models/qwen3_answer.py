@@ -7,7 +7,7 @@ from livecap.engine.request import Sequence as Decoded
 from livecap.events import Scores
 from livecap.models.qwen3_prompt import Answer, Prompt
 from livecap.models.runaway import Runaway
-from livecap.text import compression_ratio
+from livecap.text.repetition import compression_ratio
 
 DENSEST = 10  # tokens a second, the most that are decoded; speech has about three
 SPARE = 32  # tokens on top of that: the header, and a short clip's words

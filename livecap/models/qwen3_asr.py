@@ -19,15 +19,22 @@ from livecap.engine.request import Sequence as Decoded
 from livecap.errors import ConfigError
 from livecap.events import RATE, Word
 from livecap.models.forced_alignment import ALIGNED_LANGUAGES, LONGEST
-from livecap.models.protocol import Ask, Heard, Listen, LiveTraits, Pcm, Recognition
+from livecap.models.protocol import (
+    DecodeSteps,
+    EncodeRequest,
+    EncoderOutput,
+    Step,
+    StreamingDefaults,
+)
 from livecap.models.qwen3_answer import Attempt, budget, judge
-from livecap.models.qwen3_hearing import GrowingTower, hear
+from livecap.models.qwen3_hearing import GrowingTower, encode_more
 from livecap.models.qwen3_live import SHORTEST, Updates
 from livecap.models.qwen3_prompt import Prompt
 from livecap.models.qwen3_text import LANGUAGES, code_for
 from livecap.models.runaway import SPOKEN, Runaway
-from livecap.words import UNSPACED, split_text
-from livecap.work import Hypothesis, Passage, Work
+from livecap.online.job import DecodeJob, Hypothesis, TextSpan
+from livecap.online.speech_buffer import Pcm
+from livecap.text.words import UNSPACED, split_text
 from towers.mel import Mel
 
 UNTIMED = "Fetch its aligner, `livecap pull qwen3-forced-aligner-0.6b`, or leave --words out."
@@ -76,16 +83,17 @@ class Qwen3Asr:
         self.prompt = Prompt(self.tokenizer)
         self.updates = Updates(self.prompt, self.ends, self.mel, self.tower, self.decoder)
         is_causal = checkpoint.kind == "causal"
-        self.live = LiveTraits(
+        self.streaming = StreamingDefaults(
             ("append-only", "rollback", "local-agreement")
             if is_causal
             else ("rollback", "local-agreement", "append-only"),
             interval=BLOCK if is_causal else UPDATE,
-            lead=LEAD,
-            pause=RATE * 6 // 10,
-            sentence=12 * RATE,
-            bridge=2 * RATE,
-            most=min(LIVE_SEGMENT, segment),
+            first_update=LEAD,
+            pause_update=0,
+            endpoint_silence=RATE * 6 // 10,
+            min_sentence=12 * RATE,
+            max_silence=2 * RATE,
+            max_segment=min(LIVE_SEGMENT, segment),
         )
 
     def check(self, config: DecodeConfig) -> None:
@@ -124,45 +132,53 @@ class Qwen3Asr:
         return None
 
     @torch.inference_mode()
-    def hear(self, asked: Sequence[Listen]) -> Sequence[Heard]:
-        """Audio -> rows [row, hidden], or of growing audio the next Hearing, of each question.
+    def encode(self, requests: Sequence[EncodeRequest]) -> Sequence[EncoderOutput]:
+        """Audio -> rows [row, hidden], or of growing audio the next EncoderState, of each request.
 
-        Only as many of the questions, from the first on, as are alike.
+        Only as many of the requests, from the first on, as are alike.
         """
-        first = asked[0]
-        if first.hearing is not None:
-            alike = [one for one in asked if one.hearing is not None and one.whole == first.whole]
-            count = next((n for n, one in enumerate(asked) if one not in alike), len(asked))
-            return hear(self.mel, self.tower, asked[:count])
+        first = requests[0]
+        if first.encoder_state is not None:
+            alike = takewhile(
+                lambda one: one.encoder_state is not None and one.final == first.final, requests
+            )
+            return encode_more(self.mel, self.tower, list(alike))
         return [
-            self.tower.clip(self.mel.offline(_padded(ask.pcm).to(self.decoder.device)))
-            for ask in takewhile(lambda one: one.hearing is None, asked)
+            self.tower.clip(self.mel.offline(_padded(request.pcm).to(self.decoder.device)))
+            for request in takewhile(lambda one: one.encoder_state is None, requests)
         ]
 
-    def recognise(self, work: Work, config: DecodeConfig) -> Recognition:
+    def decode(self, job: DecodeJob, config: DecodeConfig) -> DecodeSteps:
         """Hear the segment, then have it written down."""
-        pcm = work.segment.pcm
-        if work.update:
-            return (yield from self.updates.recognise(work, work.update, config))
-        rows: Tensor = yield Listen(pcm)
-        forced = code_for(work.language) if work.language else None
-        attempt = yield from self._decode(rows, forced, config, work, len(pcm) / RATE)
+        pcm = job.segment.pcm
+        if job.prefix:
+            return (yield from self.updates.decode(job, job.prefix, config))
+        rows: Tensor = yield EncodeRequest(pcm)
+        forced = code_for(job.language) if job.language else None
+        attempt = yield from self._decode(rows, forced, config, job, len(pcm) / RATE)
         language = forced or attempt.answer.language
         words = self._words(attempt.answer.text, language, pcm, config)
-        passages = (Passage(0, len(pcm), tuple(words), attempt.scores),) if words else ()
+        spans = (TextSpan(0, len(pcm), tuple(words), attempt.scores),) if words else ()
         detected = None if forced else attempt.answer.probability
         reason = attempt.reason
         # Where in the audio a text broke off, nobody knows.
-        unsure = 0 if reason else None
-        return Hypothesis(work, passages, language, detected, reason, unsure=unsure)
+        untranscribed_from = 0 if reason else None
+        return Hypothesis(
+            job, spans, language, detected, reason, untranscribed_from=untranscribed_from
+        )
 
-    def forget(self, kept: object) -> None:
+    def free(self, encoder_state: object) -> None:
         """Free the keys and values of a segment's beginning."""
-        self.updates.forget(kept)
+        self.updates.free(encoder_state)
 
     def _decode(
-        self, rows: Tensor, language: str | None, config: DecodeConfig, work: Work, seconds: float
-    ) -> Generator[Ask, Any, Attempt]:
+        self,
+        rows: Tensor,
+        language: str | None,
+        config: DecodeConfig,
+        job: DecodeJob,
+        seconds: float,
+    ) -> Generator[Step, Any, Attempt]:
         """A text that loops is tried again without the context, which may have led it there."""
         context = self.prompt.context(config)
         runaway = Runaway(self.tokenizer.specials.endoftext, int(SPOKEN * seconds))
@@ -173,7 +189,7 @@ class Qwen3Asr:
                 limit=len(ids) + budget(seconds),
                 ends=self.ends,
                 temperature=config.temperature or 0.0,
-                seed=work.number,
+                seed=job.number,
                 embedded=Embedded(start, rows),
                 halt=runaway,
             )

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from livecap.engine.request import Kept
-from livecap.models.protocol import Listen
+from livecap.models.protocol import EncodeRequest
 from towers.aut import Rows
 from towers.mel import Mel, MelState
 
@@ -17,7 +17,7 @@ class GrowingTower(Protocol):
     """What both towers come to for audio that grows."""
 
     def open(self) -> Any:
-        """The state of a segment that has heard nothing."""
+        """The state of a segment that has had no audio."""
 
     def encode(self, states: Sequence[Any], mels: Sequence[Tensor], *, final: bool) -> Any:
         """For each stream its state and new mel [bins, frame] -> its new rows, and the state after.
@@ -28,7 +28,7 @@ class GrowingTower(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Hearing:
+class EncoderState:
     """What has been made of a segment's audio so far."""
 
     samples: int  # that have been taken in
@@ -45,44 +45,48 @@ class Hearing:
         return torch.cat([self.stable, self.provisional])
 
 
-def open_hearing(mel: Mel, tower: GrowingTower, like: Tensor) -> Hearing:
-    """A segment that has not been heard yet; its rows will be as wide as `like` [_, hidden]."""
+def open_state(mel: Mel, tower: GrowingTower, like: Tensor) -> EncoderState:
+    """A segment that has had no audio yet; its rows will be as wide as `like` [_, hidden]."""
     none = torch.zeros(0, like.shape[1], device=like.device)
-    return Hearing(0, mel.open(), tower.open(), none, none, ())
+    return EncoderState(0, mel.open(), tower.open(), none, none, ())
 
 
 @torch.inference_mode()
-def hear(mel: Mel, tower: GrowingTower, asked: Sequence[Listen]) -> list[Hearing]:
+def encode_more(
+    mel: Mel, tower: GrowingTower, requests: Sequence[EncodeRequest]
+) -> list[EncoderState]:
     """New audio of several segments -> what is known of each then, in one packed pass.
 
     Either all of them go on, or all of them end here.
     """
     before, frames, states = [], [], []
-    final = asked[0].whole
-    for ask in asked:
-        assert isinstance(ask.hearing, Hearing)
-        assert ask.whole == final
-        pcm = torch.from_numpy(ask.pcm).to(ask.hearing.stable.device)
-        new, state = mel.stream(pcm, ask.hearing.mel, final=final)
-        before.append(ask.hearing)
+    final = requests[0].final
+    for request in requests:
+        assert isinstance(request.encoder_state, EncoderState)
+        assert request.final == final
+        pcm = torch.from_numpy(request.pcm).to(request.encoder_state.stable.device)
+        new, state = mel.stream(pcm, request.encoder_state.mel, final=final)
+        before.append(request.encoder_state)
         frames.append(new)
         states.append(state)
     encoded = tower.encode([one.tower for one in before], frames, final=final)
     return [
-        _grown(old, len(ask.pcm), state, rows, after, final=final)
-        for old, ask, state, (rows, after) in zip(before, asked, states, encoded, strict=True)
+        _grown(old, len(request.pcm), state, rows, after, final=final)
+        for old, request, state, (rows, after) in zip(
+            before, requests, states, encoded, strict=True
+        )
     ]
 
 
 def _grown(
-    old: Hearing, new: int, mel: MelState, found: Rows | Tensor, tower: Any, *, final: bool
-) -> Hearing:
+    old: EncoderState, new: int, mel: MelState, found: Rows | Tensor, tower: Any, *, final: bool
+) -> EncoderState:
     rows = found if isinstance(found, Rows) else Rows(found, found[:0], ())
     samples, first = old.samples + new, len(old.names)
     # The end of a segment is another thing than the same rows would be if it went on.
     name = ("end", samples) if final else ("row",)
     names = tuple((*name, first + n) for n in range(len(rows.stable)))
-    return Hearing(
+    return EncoderState(
         samples,
         mel,
         tower,

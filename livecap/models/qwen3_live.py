@@ -16,14 +16,14 @@ from livecap.engine.qwen3_decoder import Qwen3Decoder
 from livecap.engine.request import Embedded, Request
 from livecap.engine.request import Sequence as Decoded
 from livecap.events import RATE, Word
-from livecap.models.protocol import Ask, Listen, Recognition
+from livecap.models.protocol import DecodeSteps, EncodeRequest, Step
 from livecap.models.qwen3_answer import Attempt, budget, judge
-from livecap.models.qwen3_hearing import GrowingTower, Hearing, open_hearing
+from livecap.models.qwen3_hearing import EncoderState, GrowingTower, open_state
 from livecap.models.qwen3_prompt import Prompt
 from livecap.models.qwen3_text import code_for
 from livecap.models.runaway import SPOKEN, Runaway
-from livecap.words import UNSPACED, split_words
-from livecap.work import Hypothesis, Passage, Update, Work
+from livecap.online.job import DecodeJob, Hypothesis, PrefixState, TextSpan
+from livecap.text.words import UNSPACED, split_words
 from towers.mel import Mel
 
 SHORTEST = RATE // 2  # samples: a shorter clip is heard with silence after it
@@ -39,80 +39,85 @@ class Updates:
     tower: GrowingTower
     decoder: Qwen3Decoder
 
-    def recognise(self, work: Work, update: Update, config: DecodeConfig) -> Recognition:
+    def decode(self, job: DecodeJob, prefix: PrefixState, config: DecodeConfig) -> DecodeSteps:
         """The way from an update to its hypothesis."""
-        before = update.kept or open_hearing(self.mel, self.tower, self.decoder.embedding)
-        assert isinstance(before, Hearing)
+        before = prefix.encoder_state or open_state(self.mel, self.tower, self.decoder.embedding)
+        assert isinstance(before, EncoderState)
         try:
-            pcm = work.segment.pcm[before.samples :]
-            if update.whole:  # as a whole clip is heard
-                pcm = np.pad(pcm, (0, max(SHORTEST - len(work.segment.pcm), 0)))
-            now: Hearing = yield Listen(pcm, work.deadline, before, update.whole)
-            attempt = yield from self._decode(now, config, work, update)
+            pcm = job.segment.pcm[before.samples :]
+            if prefix.endpointed:  # as a whole clip is heard
+                pcm = np.pad(pcm, (0, max(SHORTEST - len(job.segment.pcm), 0)))
+            now: EncoderState = yield EncodeRequest(pcm, job.deadline, before, prefix.endpointed)
+            attempt = yield from self._decode(now, config, job, prefix)
         except GeneratorExit:  # nobody wants it any more
-            if update.kept is None:
-                self.forget(before)
+            if prefix.encoder_state is None:
+                self.free(before)
             raise
-        if update.last:
-            self.forget(before)
-            return self._hypothesis(work, update, attempt, None)
+        if prefix.final:
+            self.free(before)
+            return self._hypothesis(job, prefix, attempt, None)
         # Speech that has paused may go on: from before the pause was taken for its end.
-        return self._hypothesis(work, update, attempt, before if update.whole else now)
+        return self._hypothesis(job, prefix, attempt, before if prefix.endpointed else now)
 
-    def forget(self, kept: object) -> None:
+    def free(self, encoder_state: object) -> None:
         """Free the keys and values of a segment's beginning."""
-        assert isinstance(kept, Hearing)
-        self.decoder.pages.release(kept.kept.table)
-        kept.kept.identity = ()
+        assert isinstance(encoder_state, EncoderState)
+        self.decoder.pages.release(encoder_state.kept.table)
+        encoder_state.kept.identity = ()
 
     def _decode(
-        self, now: Hearing, config: DecodeConfig, work: Work, update: Update
-    ) -> Generator[Ask, Any, Attempt]:
+        self, now: EncoderState, config: DecodeConfig, job: DecodeJob, prefix: PrefixState
+    ) -> Generator[Step, Any, Attempt]:
         """What follows the text that is said; the rest of the last hypothesis is a draft."""
-        language = code_for(work.language) if work.language else None
-        seconds, rows = len(work.segment.pcm) / RATE, now.rows
-        context = [*self.prompt.context(config), *self.prompt.before(work.before)]
+        language = code_for(job.language) if job.language else None
+        seconds, rows = len(job.segment.pcm) / RATE, now.rows
+        context = [*self.prompt.context(config), *self.prompt.before(job.context_text)]
         ids, start = self.prompt.ids(len(rows), context=context, language=language)
-        prompt = (*ids, *update.said)
+        prompt = (*ids, *prefix.committed)
         limit = max(len(ids) + budget(seconds), len(prompt) + 2)
         runaway = Runaway(self.prompt.tokenizer.specials.endoftext, int(SPOKEN * seconds))
         decoded: Decoded = yield Request(
             prompt=prompt,
             limit=limit,
             ends=self.ends,
-            draft=update.draft[: limit - len(prompt) - 1] if language else (),
+            draft=prefix.draft[: limit - len(prompt) - 1] if language else (),
             embedded=Embedded(start, rows),
             kept=now.kept,
             identity=(*prompt[:start], *now.names),
             halt=runaway,
-            deadline=work.deadline,
+            deadline=job.deadline,
         )
         return judge(self.prompt, decoded, runaway, is_forced=language is not None)
 
     def _hypothesis(
-        self, work: Work, update: Update, attempt: Attempt, kept: Hearing | None
+        self,
+        job: DecodeJob,
+        prefix: PrefixState,
+        attempt: Attempt,
+        encoder_state: EncoderState | None,
     ) -> Hypothesis:
         """The answer as words that follow those that are said."""
-        forced = code_for(work.language) if work.language else None
+        forced = code_for(job.language) if job.language else None
         language = forced or attempt.answer.language
         tokens = self._text(attempt, is_forced=forced is not None)
         pieces = split_words(self.prompt.tokenizer, tokens, language)
         words = [Word(text) for text, _ in pieces]
-        if words and not update.said and language not in UNSPACED:
+        if words and not prefix.committed and language not in UNSPACED:
             words[0] = Word(" " + words[0].text.lstrip())
-        passages = (Passage(0, len(work.segment.pcm), tuple(words), attempt.scores),)
-        is_lost = attempt.looped or attempt.cut or not update.said
+        spans = (TextSpan(0, len(job.segment.pcm), tuple(words), attempt.scores),)
+        is_lost = attempt.looped or attempt.cut or not prefix.committed
         reason = attempt.reason if is_lost else None
         return Hypothesis(
-            work,
-            passages if words else (),
+            job,
+            spans if words else (),
             language,
             None if forced else attempt.answer.probability,
             reason,
-            unsure=update.fixed if reason else None,
+            untranscribed_from=prefix.committed_until if reason else None,
+            conditioned=True,
             tokens=tuple(tokens),
-            counts=tuple(len(ids) for _, ids in pieces),
-            kept=kept,
+            token_counts=tuple(len(ids) for _, ids in pieces),
+            encoder_state=encoder_state,
         )
 
     def _text(self, attempt: Attempt, *, is_forced: bool) -> list[int]:

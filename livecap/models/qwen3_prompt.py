@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from livecap.config import DecodeConfig
 from livecap.models.qwen3_text import LANGUAGES, collapse_repetitions, parse
 from livecap.qwen_tokens import Qwen3Tokenizer
-from livecap.text import decode_utf8
+from livecap.text.detokenizer import decode_utf8
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from livecap.text import SHORT_PERIOD, SHORTEST_LOOP, loop_period, loop_start
+from livecap.text.repetition import SHORT_PERIOD, SHORTEST_LOOP, loop_period, loop_start
 
 # People do say a sentence three times over. What sets that apart from a loop: it fits the time, the
 # model is sure of it without having been led there by a context, and it is more than a few words.

@@ -18,17 +18,18 @@ from livecap.engine.sampler import Only
 from livecap.engine.whisper_decoder import Room, WhisperDecoder
 from livecap.errors import ConfigError
 from livecap.events import RATE
-from livecap.models.protocol import Ask, Listen, LiveTraits, Pcm, Recognition
+from livecap.models.protocol import DecodeSteps, EncodeRequest, Step, StreamingDefaults
 from livecap.models.whisper_fallback import Attempt, Fallback
-from livecap.models.whisper_live import Updates
+from livecap.models.whisper_live import StreamingDecoder
 from livecap.models.whisper_text import Aligner, Parsed, Stretch, parse, untimed
-from livecap.work import Hypothesis, Passage, Work
+from livecap.online.job import DecodeJob, Hypothesis, TextSpan
+from livecap.online.speech_buffer import Pcm
 from towers.layers import MakeLinear
 from towers.mel import Mel
 from towers.whisper import FRAMES, SAMPLES_PER_ROW, Tower
 
 WINDOW = 30 * RATE  # samples that the encoder hears at once
-LONGEST = 28  # seconds of a piece of work: leaves the last words some air before the window's end
+LONGEST = 28  # seconds of a piece of job: leaves the last words some air before the window's end
 MARGIN = 50  # encoder rows (1 s) behind the audio that the decoder sees; none costs accuracy
 SHORTEST = RATE // 2  # samples: what is left of a window below this is not heard again
 PROGRESS = 2 * RATE  # samples that a window must be done with for another to follow
@@ -60,14 +61,15 @@ class Whisper:
         self.device = device
         # A window costs the same however little speech is in it, and short ones cost accuracy: only
         # its length ends a live segment (measured in benchmarks/README.md).
-        self.live = LiveTraits(
+        self.streaming = StreamingDefaults(
             ("align-att", "local-agreement"),
             interval=2 * RATE,
-            lead=0,
-            pause=RATE * 8 // 10,
-            sentence=self.segment,
-            bridge=30 * RATE,
-            most=self.segment,
+            first_update=0,
+            pause_update=RATE,
+            endpoint_silence=RATE * 8 // 10,
+            min_sentence=self.segment,
+            max_silence=30 * RATE,
+            max_segment=self.segment,
         )
         wide: MakeLinear = precisions.make_tower_linear()
         self.mel = Mel(dims.mels, device=device)
@@ -87,9 +89,11 @@ class Whisper:
             (layer, head) for layer in upper for head in range(dims.decoder_heads)
         )
         self.aligner = Aligner(self.decoder, self.tokenizer, heads)
-        self.updates = Updates(self.decoder, self.fallback, self.aligner, self._detect)
+        self.streaming_decoder = StreamingDecoder(
+            self.decoder, self.fallback, self.aligner, self._detect
+        )
 
-    def forget(self, kept: object) -> None:
+    def free(self, encoder_state: object) -> None:
         """Nothing is kept: every update encodes the window anew."""
 
     def check(self, config: DecodeConfig) -> None:
@@ -110,60 +114,60 @@ class Whisper:
         """Words always get times."""
 
     @torch.inference_mode()
-    def hear(self, asked: Sequence[Listen]) -> list[Memory]:
+    def encode(self, requests: Sequence[EncodeRequest]) -> list[Memory]:
         """Answer the first question, if there is room: a window fills a CPU's cache, and batches of
         them gain nothing there.
         """
-        ask = asked[0]
-        rows = min(-(-len(ask.pcm) // SAMPLES_PER_ROW) + MARGIN, FRAMES // 2)
+        request = requests[0]
+        rows = min(-(-len(request.pcm) // SAMPLES_PER_ROW) + MARGIN, FRAMES // 2)
         if self.decoder.memory.available < self.decoder.memory.needed(rows):
             return []
-        pcm = torch.from_numpy(ask.pcm).to(self.device)
+        pcm = torch.from_numpy(request.pcm).to(self.device)
         encoded = self.tower.encode(self.mel.offline(pcm, FRAMES)[None], rows)[0]
-        memory = self.decoder.remember(encoded)
+        memory = self.decoder.project_cross_kv(encoded)
         assert memory is not None
         return [memory]
 
-    def recognise(self, work: Work, config: DecodeConfig) -> Recognition:
+    def decode(self, job: DecodeJob, config: DecodeConfig) -> DecodeSteps:
         """Hear the work window by window; what a window leaves undone starts the next one."""
-        if work.update:
-            return (yield from self.updates.recognise(work, work.update, config))
-        language, chance = work.language, None
-        passages: list[Passage] = []
-        context, at = work.context, 0
+        if job.prefix:
+            return (yield from self.streaming_decoder.decode(job, job.prefix, config))
+        language, chance = job.language, None
+        spans: list[TextSpan] = []
+        context, at = job.context, 0
         while True:
-            pcm = work.segment.pcm[at : at + WINDOW]
-            memory: Memory = yield Listen(pcm)
+            pcm = job.segment.pcm[at : at + WINDOW]
+            memory: Memory = yield EncodeRequest(pcm)
             try:
                 if language is None:
                     language, chance = yield from self._detect(memory)
-                seed = work.number * 100_003 + at // RATE * 101
+                seed = job.number * 100_003 + at // RATE * 101
                 attempt = yield from self.fallback.decode(
                     memory, language, config, context, seconds=len(pcm) / RATE, seed=seed
                 )
                 parsed = self._parse(attempt, len(pcm), config)
                 if config.long_form == "parallel":
                     parsed = _cut_short(parsed, len(pcm))
-                found = self._passages(parsed, attempt, memory, language, config, pcm)
+                found = self._spans(parsed, attempt, memory, language, config, pcm)
             finally:
-                self.decoder.forget(memory)
-            passages += [_shifted(passage, at) for passage in found]
+                self.decoder.free(memory)
+            spans += [_shifted(span, at) for span in found]
             at += parsed.consumed
             # Sequential long form takes one window; its session asks for the next.
-            if config.long_form == "sequential" or not _more(work, at, parsed):
+            if config.long_form == "sequential" or not _more(job, at, parsed):
                 break
         reason = _reason(attempt, parsed, len(pcm))
         return Hypothesis(
-            work,
-            tuple(passages),
+            job,
+            tuple(spans),
             language,
             chance,
             reason,
             consumed=at,
-            context=_carried(work, attempt, parsed),
+            context=_carried(job, attempt, parsed),
         )
 
-    def _detect(self, memory: Memory) -> Generator[Ask, Any, tuple[str, float]]:
+    def _detect(self, memory: Memory) -> Generator[Step, Any, tuple[str, float]]:
         """The language that the decoder would name first, of those it has, and its probability."""
         ids = self.facts.languages
         if ids is None:
@@ -182,7 +186,7 @@ class Whisper:
             return Parsed((Stretch(0, samples, text),) if text else (), samples, len(text))
         return parse(self.tokenizer, attempt.tokens, samples)
 
-    def _passages(
+    def _spans(
         self,
         parsed: Parsed,
         attempt: Attempt,
@@ -190,11 +194,11 @@ class Whisper:
         language: str,
         config: DecodeConfig,
         pcm: Pcm,
-    ) -> list[Passage]:
+    ) -> list[TextSpan]:
         if not config.words:
             return untimed(self.tokenizer, parsed.stretches, language, attempt.scores)
         start = self.tokenizer.prompt(language, task=config.task, timestamps=False)
-        return self.aligner.passages(
+        return self.aligner.spans(
             parsed.stretches,
             memory,
             start=start,
@@ -204,11 +208,11 @@ class Whisper:
         )
 
 
-def _carried(work: Work, attempt: Attempt, parsed: Parsed) -> tuple[int, ...]:
+def _carried(job: DecodeJob, attempt: Attempt, parsed: Parsed) -> tuple[int, ...]:
     """The tokens that the next window goes on from; none after a text that was guessed at."""
     if attempt.looped or attempt.scores.temperature > GUESSED:
         return ()
-    return (*work.context, *attempt.tokens[: parsed.kept])[-CARRIED:]
+    return (*job.context, *attempt.tokens[: parsed.kept])[-CARRIED:]
 
 
 def _cut_short(parsed: Parsed, samples: int) -> Parsed:
@@ -218,9 +222,9 @@ def _cut_short(parsed: Parsed, samples: int) -> Parsed:
     return replace(parsed, consumed=parsed.stretches[-1].stop)
 
 
-def _more(work: Work, at: int, parsed: Parsed) -> bool:
+def _more(job: DecodeJob, at: int, parsed: Parsed) -> bool:
     """Whether enough audio is left after sample `at` for another window, and there is progress."""
-    return len(work.segment.pcm) - at > SHORTEST and parsed.consumed >= PROGRESS
+    return len(job.segment.pcm) - at > SHORTEST and parsed.consumed >= PROGRESS
 
 
 def _reason(attempt: Attempt, parsed: Parsed, samples: int) -> str | None:
@@ -234,12 +238,12 @@ def _reason(attempt: Attempt, parsed: Parsed, samples: int) -> str | None:
     return None
 
 
-def _shifted(passage: Passage, by: int) -> Passage:
-    """The same passage, `by` samples later."""
+def _shifted(span: TextSpan, by: int) -> TextSpan:
+    """The same span, `by` samples later."""
     words = tuple(
         word
         if word.start is None or word.end is None
         else replace(word, start=word.start + by, end=word.end + by)
-        for word in passage.words
+        for word in span.words
     )
-    return replace(passage, start=passage.start + by, stop=passage.stop + by, words=words)
+    return replace(span, start=span.start + by, stop=span.stop + by, words=words)

@@ -15,12 +15,11 @@ from livecap.config import DecodeConfig
 from livecap.engine.request import Memory, Request, Rule
 from livecap.engine.request import Sequence as Decoded
 from livecap.engine.sampler import Suppress, SuppressFirst, Timestamps
-from livecap.events import RATE, Scores
-from livecap.models.protocol import Ahead, Ask
+from livecap.events import Scores
+from livecap.models.protocol import Ahead, Step
 from livecap.models.runaway import SPOKEN, Runaway
-from livecap.text import compression_ratio
+from livecap.text.repetition import compression_ratio
 from livecap.tokens import Tokenizer
-from livecap.work import Update
 
 REPETITIVE = 2.4  # compression ratio from which text counts as a loop
 UNLIKELY = -1.0  # mean log-probability below which text counts as wrong
@@ -29,7 +28,6 @@ NO_SPEECH = 0.6  # probability of "no speech" from which unlikely text counts as
 
 DENSE, BRIEFEST = 20, 16  # tokens a second, and besides: no speech in any script has more
 
-UNSAID = 1.0  # seconds of speech after the words that are said, by which the text has not ended
 PHRASE = 3  # tokens: less is said again and again where there is nothing to hear
 SURE = -0.4  # mean log-probability from which a repetition is believed, if no context led there
 
@@ -39,6 +37,7 @@ class Attempt:
     """One decoding of a window, judged."""
 
     tokens: tuple[int, ...]
+    probs: tuple[float, ...]  # of each token
     text: str
     scores: Scores
     looped: bool  # it was stopped, or its text repeats itself
@@ -85,23 +84,15 @@ class Fallback:
         seed: int,
         draft: Sequence[int] = (),
         deadline: float = math.inf,
-    ) -> Generator[Ask, Any, Attempt]:
+    ) -> Generator[Step, Any, Attempt]:
         """Decode `seconds` of audio at rising temperatures until the text is believable.
 
         If it never is, the likeliest is taken. `draft` is a guess at the text. Before a deadline
         all temperatures are begun at once when the first text isn't believable.
         """
         start = self.tokenizer.prompt(language, task=config.task, timestamps=config.timestamps)
-        runaway = Runaway(self.tokenizer.specials.timestamp_begin, int(SPOKEN * seconds))
-        common = Request(
-            prompt=tuple(start),
-            limit=min(self.limit // 2, int(DENSE * seconds) + BRIEFEST),  # after the prompt
-            ends=frozenset({self.tokenizer.specials.eot}),
-            rules=self._rules(config),
-            memory=memory,
-            halt=runaway,
-            deadline=deadline,
-        )
+        runaway = self._runaway(seconds)
+        common = self._request(start, memory, config, runaway, seconds=seconds, deadline=deadline)
         greedy, hot = self._tries(common, config, context, seed, draft)
         attempts: list[Attempt] = []
         unled: float | None = None  # probability of no speech where nothing leads the model
@@ -177,49 +168,54 @@ class Fallback:
         last = before[-(self.limit // 2 - 1) :]
         return (self.tokenizer.specials.startofprev, *last) if last else ()
 
-    def go_on(
+    def decode_once(
         self,
         memory: Memory,
         language: str,
         config: DecodeConfig,
         context: Sequence[int],
-        update: Update,
         *,
         seconds: float,
-        deadline: float,
-    ) -> Generator[Ask, Any, Attempt]:
-        """Decode greedily what follows the text that is said already; the draft is verified."""
-        specials, half = self.tokenizer.specials, self.limit // 2
-        start = self.tokenizer.prompt(language, task=config.task, timestamps=False)
-        before = [*self.given(config), *context][-(half // 2) :]
-        room = half - len(update.said) - 1
-        prompt = (*([specials.startofprev, *before] if before else []), *start, *update.said)
-        runaway = Runaway(specials.timestamp_begin, int(SPOKEN * seconds))
-        rules = self._rules(replace(config, no_timestamps=True))
-        if update.said:
-            # No first token of a text is forbidden in the middle of one; but while there is speech
-            # that is not said, it does not end.
-            rules = tuple(rule for rule in rules if not isinstance(rule, SuppressFirst))
-            if seconds - update.fixed / RATE > UNSAID:
-                end = torch.tensor([specials.eot], device=self.device)
-                rules = (*rules, SuppressFirst(end))
-        decoded: Decoded = yield Request(
-            prompt=prompt,
-            limit=min(len(prompt) + max(room, 2), self.limit),
-            ends=frozenset({specials.eot}),
-            rules=rules,
-            memory=memory,
-            watch=(len(prompt) - len(start) - len(update.said), specials.nospeech),
-            halt=runaway,
-            draft=update.draft[: max(room - 2, 0)],
-            deadline=deadline,
-        )
-        attempt = self._judge(decoded, runaway, led=bool(before))
+        seed: int,
+        draft: Sequence[int] = (),
+        deadline: float = math.inf,
+    ) -> Generator[Step, Any, Attempt]:
+        """As `decode`, at the first temperature alone."""
+        start = self.tokenizer.prompt(language, task=config.task, timestamps=config.timestamps)
+        runaway = self._runaway(seconds)
+        common = self._request(start, memory, config, runaway, seconds=seconds, deadline=deadline)
+        (request, *_), _ = self._tries(common, config, context, seed, draft)
+        decoded: Decoded = yield request
+        attempt = self._judge(decoded, runaway, led=len(request.prompt) > len(start))
         if attempt.scores.average_logprob < HOPELESS:
             return replace(attempt, tokens=())
         return attempt
 
-    def _no_speech(self, memory: Memory, start: Sequence[int]) -> Generator[Ask, Any, float]:
+    def _runaway(self, seconds: float) -> Runaway:
+        return Runaway(self.tokenizer.specials.timestamp_begin, int(SPOKEN * seconds))
+
+    def _request(
+        self,
+        start: Sequence[int],
+        memory: Memory,
+        config: DecodeConfig,
+        runaway: Runaway,
+        *,
+        seconds: float,
+        deadline: float,
+    ) -> Request:
+        """What all tries have in common. Its limit is what may come after the prompt."""
+        return Request(
+            prompt=tuple(start),
+            limit=min(self.limit // 2, int(DENSE * seconds) + BRIEFEST),
+            ends=frozenset({self.tokenizer.specials.eot}),
+            rules=self._rules(config),
+            memory=memory,
+            halt=runaway,
+            deadline=deadline,
+        )
+
+    def _no_speech(self, memory: Memory, start: Sequence[int]) -> Generator[Step, Any, float]:
         """The probability of no speech. A prompt or context before it all but hides it."""
         watch = (0, self.tokenizer.specials.nospeech)
         told: Decoded = yield Request(
@@ -257,7 +253,8 @@ class Fallback:
             compression_ratio=ratio,
             no_speech_probability=decoded.watched or 0.0,
         )
-        return Attempt(tuple(tokens), text, scores, looped, decoded.status == "limit")
+        probs = tuple(math.exp(logprob) for logprob in decoded.logprobs[: len(tokens)])
+        return Attempt(tuple(tokens), probs, text, scores, looped, decoded.status == "limit")
 
 
 def _best(attempts: Sequence[Attempt]) -> Attempt:

@@ -1,8 +1,7 @@
 """Which words of a hypothesis were heard, and which the model made up, by the time each takes.
 
-A decoder that has nothing more to hear may say once more what was said just before, and one that is
-led by a bad beginning may say the rest twice. The alignment has audio for one of the copies, and
-leaves the other a row a word, or none.
+A decoder that has nothing more to hear may say once more what was said just before. The alignment
+has audio for one of the copies, and leaves the other a row a word, or none.
 """
 
 from collections.abc import Sequence
@@ -13,13 +12,13 @@ from livecap.models.whisper_times import is_brief
 SQUEEZED = 2  # words without audio in a row that are made up; a single one may be short
 
 
-def heard_words(before: Sequence[str], words: Sequence[Word]) -> int:
-    """How many of the aligned words were heard, not made up at the end, after the words before.
+def heard_words(words: Sequence[Word]) -> int:
+    """How many of the aligned words were heard, not made up at the end.
 
     What is made up there is mostly a copy, and its last word takes whatever audio is left.
     """
     count = len(words)
-    while again := _repeated(_plain(before, words[:count]), count):
+    while again := _repeated(_plain(words[:count]), count):
         if not _is_squeezed(words[count - again : count]):
             break
         count -= again
@@ -33,22 +32,6 @@ def heard_words(before: Sequence[str], words: Sequence[Word]) -> int:
     while count and words[count - 1].start == words[count - 1].end:
         count -= 1
     return count if 0 < count <= len(words) - SQUEEZED else len(words)
-
-
-def doubled(before: Sequence[str], words: Sequence[Word]) -> slice | None:
-    """The words that are the second copy of some that have no audio; None if there are none.
-
-    The first copy may begin in the words before: what counts is the rest of it.
-    """
-    if sum(map(is_brief, words)) < SQUEEZED:
-        return None
-    text, start = _plain(before, words), len(before)
-    for end in range(len(text), start, -1):
-        size = _repeated(text[:end], end - start)
-        first = words[max(end - 2 * size - start, 0) : end - size - start]
-        if len(first) >= SQUEEZED and _is_squeezed(first):
-            return slice(end - size - start, end - start)
-    return None
 
 
 def _is_squeezed(words: Sequence[Word]) -> bool:
@@ -67,7 +50,6 @@ def _repeated(text: Sequence[str], new: int) -> int:
     return 0
 
 
-def _plain(before: Sequence[str], words: Sequence[Word]) -> list[str]:
+def _plain(words: Sequence[Word]) -> list[str]:
     """The text, word by word, without case and marks."""
-    text = (*before, *(one.text for one in words))
-    return ["".join(filter(str.isalnum, word.casefold())) for word in text]
+    return ["".join(filter(str.isalnum, word.text.casefold())) for word in words]

@@ -1,7 +1,7 @@
-"""Whisper on a segment that grows: the window is encoded anew, the text goes on from what is said.
+"""Whisper on a segment that grows: its window is encoded anew and decoded from the start.
 
-The decoder is led by the tokens that are published, and the rest of the last hypothesis is verified
-as a draft, so a text that stays costs one pass. Words after those published are aligned in time.
+The prompt is the start tokens and the context alone, so no early mistake leads the decoder on. The
+last hypothesis is its draft: a text that stays costs one pass, one that differs in a word a few.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -13,117 +13,94 @@ from livecap.config import DecodeConfig
 from livecap.engine.request import Memory
 from livecap.engine.whisper_decoder import WhisperDecoder
 from livecap.events import RATE
-from livecap.models.protocol import Ask, Listen, Pcm, Recognition
+from livecap.models.protocol import DecodeSteps, EncodeRequest, Step
 from livecap.models.whisper_fallback import Attempt, Fallback
 from livecap.models.whisper_text import Aligner
-from livecap.work import Hypothesis, Passage, Update, Work
+from livecap.online.job import DecodeJob, Hypothesis, PrefixState, TextSpan
+from livecap.online.speech_buffer import Pcm
 
-BRIEF = 2.0  # seconds
+BRIEF_S = 2.0  # audio that is easily outweighed by a prompt: the likelier text counts
 
-Detect = Callable[[Memory], Generator[Ask, Any, tuple[str, float]]]
+Detect = Callable[[Memory], Generator[Step, Any, tuple[str, float]]]
 
 
 @dataclass(frozen=True, slots=True)
-class Updates:
-    """Hears growing segments for one model."""
+class StreamingDecoder:
+    """Decodes growing segments for one model."""
 
     decoder: WhisperDecoder
     fallback: Fallback
     aligner: Aligner
     detect: Detect  # the language and its probability
 
-    def recognise(self, work: Work, update: Update, config: DecodeConfig) -> Recognition:
-        """The way from an update to its hypothesis."""
-        language, chance = work.language, None
+    def decode(self, job: DecodeJob, prefix: PrefixState, config: DecodeConfig) -> DecodeSteps:
+        """The way from an update to its hypothesis: all words of the segment."""
+        language, probability = job.language, None
         config = replace(config, no_timestamps=True)
-        memory: Memory = yield Listen(work.segment.pcm, work.deadline)
+        memory: Memory = yield EncodeRequest(job.segment.pcm, job.deadline)
         try:
             if language is None:
-                language, chance = yield from self.detect(memory)
-            attempt = yield from self._decode(memory, language, config, work, update)
-            heard = self._align(update, attempt, memory, language, config, work.segment.pcm)
+                language, probability = yield from self.detect(memory)
+            attempt = yield from self._decode(memory, language, config, job, prefix)
+            aligned = self._align(attempt, memory, language, config, job.segment.pcm)
         finally:
-            self.decoder.forget(memory)
-        passages, tokens = ((heard[0],), heard[1]) if heard else ((), ())
-        reason = _reason(attempt, update)
+            self.decoder.free(memory)
+        spans, tokens = ((aligned[0],), aligned[1]) if aligned else ((), ())
+        reason = _reason(attempt, prefix)
+        stop = spans[-1].stop if spans else prefix.committed_until
         return Hypothesis(
-            work,
-            passages,
+            job,
+            spans,
             language,
-            chance,
+            probability,
             reason,
-            unsure=_lost(passages, update) if reason else None,
+            untranscribed_from=stop if reason else None,
             tokens=tuple(chain.from_iterable(tokens)),
-            counts=tuple(map(len, tokens)),
+            token_counts=tuple(map(len, tokens)),
         )
 
     def _decode(
-        self, memory: Memory, language: str, config: DecodeConfig, work: Work, update: Update
-    ) -> Generator[Ask, Any, Attempt]:
-        """With all care where nothing is said yet and speech has paused; else greedily."""
-        seconds, before = len(work.segment.pcm) / RATE, work.before
-        context = self.fallback.tokenizer.encode(before) if before else []
-        if update.said or not update.whole:
-            return (
-                yield from self.fallback.go_on(
-                    memory,
-                    language,
-                    config,
-                    context,
-                    update,
-                    seconds=seconds,
-                    deadline=work.deadline,
-                )
-            )
-        attempt = yield from self._with_care(memory, language, config, context, work)
-        if seconds < BRIEF and (context or self.fallback.given(config)):
-            # So little audio is easily outweighed by a prompt: the likelier text counts.
-            bare = replace(config, prompt="", hotwords="")
-            other = yield from self._with_care(memory, language, bare, (), work)
-            if other.scores.average_logprob > attempt.scores.average_logprob:
-                return other
-        return attempt
-
-    def _with_care(
         self,
         memory: Memory,
         language: str,
         config: DecodeConfig,
-        context: Sequence[int],
-        work: Work,
-    ) -> Generator[Ask, Any, Attempt]:
-        assert work.update is not None
-        return (
-            yield from self.fallback.decode(
+        job: DecodeJob,
+        prefix: PrefixState,
+    ) -> Generator[Step, Any, Attempt]:
+        """With all care where speech has paused; else greedily, once."""
+        seconds, text = len(job.segment.pcm) / RATE, job.context_text
+        context = self.fallback.tokenizer.encode(text) if text else []
+
+        def attempt(config: DecodeConfig, context: Sequence[int]) -> Generator[Step, Any, Attempt]:
+            decode = self.fallback.decode if prefix.endpointed else self.fallback.decode_once
+            return decode(
                 memory,
                 language,
                 config,
                 context,
-                seconds=len(work.segment.pcm) / RATE,
-                seed=work.number * 100_003,
-                draft=work.update.draft,
-                deadline=work.deadline,
+                seconds=seconds,
+                seed=job.number * 100_003,
+                draft=prefix.draft,
+                deadline=job.deadline,
             )
-        )
+
+        found = yield from attempt(config, context)
+        if prefix.endpointed and seconds < BRIEF_S and (context or self.fallback.given(config)):
+            other = yield from attempt(replace(config, prompt="", hotwords=""), ())
+            if other.scores.average_logprob > found.scores.average_logprob:
+                return other
+        return found
 
     def _align(
-        self,
-        update: Update,
-        attempt: Attempt,
-        memory: Memory,
-        language: str,
-        config: DecodeConfig,
-        pcm: Pcm,
-    ) -> tuple[Passage, Sequence[Sequence[int]]] | None:
-        """The words after those that are said, with times, and each one's tokens."""
-        tokens = _tokens(attempt)
-        if not tokens:
+        self, attempt: Attempt, memory: Memory, language: str, config: DecodeConfig, pcm: Pcm
+    ) -> tuple[TextSpan, Sequence[Sequence[int]]] | None:
+        """The words with times, and each one's tokens."""
+        if not _has_text(attempt):
             return None
-        return self.aligner.words_after(
-            update.said,
-            tokens,
+        return self.aligner.spoken_words(
+            attempt.tokens,
+            attempt.probs,
             memory,
-            fixed=update.fixed,
             start=self.fallback.tokenizer.prompt(language, task=config.task, timestamps=False),
             pcm=pcm,
             language=language,
@@ -131,21 +108,15 @@ class Updates:
         )
 
 
-def _tokens(attempt: Attempt) -> Sequence[int]:
-    """Those of the text; marks alone are none."""
-    is_text = any(character.isalnum() for character in attempt.text)
-    return attempt.tokens if is_text and not attempt.is_silence else ()
+def _has_text(attempt: Attempt) -> bool:
+    """Whether there are words; marks alone are none."""
+    return not attempt.is_silence and any(character.isalnum() for character in attempt.text)
 
 
-def _reason(attempt: Attempt, update: Update) -> str | None:
+def _reason(attempt: Attempt, prefix: PrefixState) -> str | None:
     """Why an update's audio has no text, or none that can be relied on."""
     if attempt.looped:
         return "the model kept repeating itself"
-    if not update.said and not _tokens(attempt):
+    if not prefix.committed_until and not (attempt.tokens and _has_text(attempt)):
         return "the model found no speech in it"
     return None
-
-
-def _lost(passages: Sequence[Passage], update: Update) -> int | None:
-    """The sample from which a segment has no text."""
-    return passages[-1].stop if passages else update.fixed

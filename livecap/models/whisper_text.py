@@ -1,22 +1,22 @@
-"""Whisper's tokens -> passages of words: timestamps parsed, words aligned in time."""
+"""Whisper's tokens -> spans of words: timestamps parsed, words aligned in time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import chain, pairwise
+from itertools import pairwise
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from livecap.alignment import token_rows
 from livecap.engine.request import Memory
 from livecap.engine.whisper_decoder import WhisperDecoder
 from livecap.events import Scores, Word
-from livecap.models.whisper_heard import doubled, heard_words
+from livecap.models.whisper_alignment import token_rows
+from livecap.models.whisper_heard import heard_words
 from livecap.models.whisper_times import Aligned, timed
+from livecap.online.job import TextSpan
+from livecap.text.words import split_words
 from livecap.tokens import Tokenizer
-from livecap.words import split_words
-from livecap.work import Passage
 from towers.whisper import SAMPLES_PER_ROW
 
 Pcm = NDArray[np.float32]
@@ -78,10 +78,10 @@ def parse(tokenizer: Tokenizer, tokens: Sequence[int], samples: int) -> Parsed:
 
 def untimed(
     tokenizer: Tokenizer, stretches: Sequence[Stretch], language: str | None, scores: Scores
-) -> list[Passage]:
-    """Stretches -> passages whose words have no times."""
+) -> list[TextSpan]:
+    """Stretches -> spans whose words have no times."""
     return [
-        Passage(
+        TextSpan(
             stretch.start,
             stretch.stop,
             tuple(Word(text) for text, _ in split_words(tokenizer, stretch.tokens, language)),
@@ -99,7 +99,7 @@ class Aligner:
     tokenizer: Tokenizer
     heads: tuple[tuple[int, int], ...]
 
-    def passages(
+    def spans(
         self,
         stretches: Sequence[Stretch],
         memory: Memory,
@@ -108,79 +108,69 @@ class Aligner:
         pcm: Pcm,
         language: str | None,
         scores: Scores,
-    ) -> list[Passage]:
-        """Stretches of one window -> passages whose words have times inside the window.
+    ) -> list[TextSpan]:
+        """Stretches of one window -> spans whose words have times inside the window.
 
         `start` are the tokens of the prompt, without timestamps; `pcm` is the window [sample].
         """
         text = [token for stretch in stretches for token in stretch.tokens]
         if not text:
             return []
-        path = self._path((), text, memory, fixed=0, start=start, samples=len(pcm))
-        passages, at = [], 0
+        path = self._path(text, memory, start=start, samples=len(pcm))
+        spans, at = [], 0
         for stretch in stretches:
             words = self._words(stretch.tokens, at, path, language)
-            passages.append(timed(words, replace(scores, tokens=stretch.tokens), pcm))
+            spans.append(timed(words, replace(scores, tokens=stretch.tokens), pcm))
             at += len(stretch.tokens)
-        return passages
+        return spans
 
-    def words_after(
+    def spoken_words(
         self,
-        said: Sequence[int],
         tokens: Sequence[int],
+        probs: Sequence[float],
         memory: Memory,
         *,
-        fixed: int,
         start: Sequence[int],
         pcm: Pcm,
         language: str,
         scores: Scores,
-    ) -> tuple[Passage, Sequence[Sequence[int]]] | None:
-        """As `passages`, for the tokens that follow those said, spoken by sample `fixed`.
+    ) -> tuple[TextSpan, Sequence[Sequence[int]]] | None:
+        """As `spans`, for tokens whose probabilities are known: one span, and each word's tokens.
 
-        Returns the passage and the tokens of each of its words, without what was said twice and
-        heard once, and without words at the end for which no audio is left. None if none is left.
+        Words at the end for which no audio is left are dropped. None if none is left.
         """
-        before = [piece for piece, _ in split_words(self.tokenizer, said, language)]
-        while True:
-            path = self._path(said, tokens, memory, fixed=fixed, start=start, samples=len(pcm))
-            aligned = self._words(tokens, 0, path, language)
-            words = [one.word for one in aligned]
-            pieces = [ids for _, ids in split_words(self.tokenizer, tokens, language)]
-            copy = doubled(before, words)
-            if not copy:
-                break
-            tokens = [*chain(*pieces[: copy.start], *pieces[copy.stop :])]
-        count = heard_words(before, words)
+        path = self._path(tokens, memory, start=start, samples=len(pcm), probs=probs)
+        aligned = self._words(tokens, 0, path, language)
+        pieces = [ids for _, ids in split_words(self.tokenizer, tokens, language)]
+        count = heard_words([one.word for one in aligned])
         scores = replace(scores, tokens=tuple(tokens))
         return (timed(aligned[:count], scores, pcm), pieces[:count]) if count else None
 
     def _path(
         self,
-        said: Sequence[int],
         tokens: Sequence[int],
         memory: Memory,
         *,
-        fixed: int,
         start: Sequence[int],
         samples: int,
+        probs: Sequence[float] | None = None,
     ) -> "_Path":
-        """The teacher-forced pass over a window of so many samples."""
-        everything = [*start, *said, *tokens, self.tokenizer.specials.eot]
-        first = len(start) + len(said)
-        attention, logits = self.decoder.align(
-            everything, memory, self.heads, predict=slice(first - 1, -2)
-        )
+        """The teacher-forced pass over a window of so many samples; without `probs`, it tells them
+        too.
+        """
+        everything = [*start, *tokens, self.tokenizer.specials.eot]
+        first = len(start)
+        predict = slice(first - 1, -2) if probs is None else None
+        attention, logits = self.decoder.align(everything, memory, self.heads, predict=predict)
         rows = max(-(-samples // SAMPLES_PER_ROW), 1)
-        after = min(fixed // SAMPLES_PER_ROW, rows - 1)
-        # A token is heard by the row that predicts it, the one before its own; the end token's
-        # row comes last and bounds the last word.
-        heard = attention[:, len(start) - 1 : -1]
-        starts, peaks = token_rows(heard, rows, skip=len(said), after=after)
-        chosen = torch.tensor(tokens, device=logits.device)[:, None]
-        chances = logits.softmax(-1).gather(1, chosen)[:, 0]
+        # A token is attended to by the row that predicts it, the one before its own; the end
+        # token's row comes last and bounds the last word.
+        starts, peaks = token_rows(attention[:, first - 1 : -1], rows)
+        if logits is not None:
+            chosen = torch.tensor(tokens, device=logits.device)[:, None]
+            probs = logits.softmax(-1).gather(1, chosen)[:, 0].tolist()
         bounds = [min(int(row) * SAMPLES_PER_ROW, samples) for row in starts]
-        return _Path(bounds, [int(row) * SAMPLES_PER_ROW for row in peaks], chances.tolist())
+        return _Path(bounds, [int(row) * SAMPLES_PER_ROW for row in peaks], list(probs or ()))
 
     def _words(
         self, tokens: Sequence[int], at: int, path: "_Path", language: str | None

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livecap.events import Scores, Word
-from livecap.work import Passage
+from livecap.online.job import TextSpan
 from towers.whisper import SAMPLES_PER_ROW
 
 Pcm = NDArray[np.float32]
@@ -35,8 +35,8 @@ def is_brief(word: Word) -> bool:
     return word.end - word.start <= SAMPLES_PER_ROW
 
 
-def timed(aligned: Sequence[Aligned], scores: Scores, pcm: Pcm) -> Passage:
-    """Aligned words of one stretch -> its passage, without the pauses that words were given.
+def timed(aligned: Sequence[Aligned], scores: Scores, pcm: Pcm) -> TextSpan:
+    """Aligned words of one stretch -> its span, without the pauses that words were given.
 
     The path gives a pause to the word before or after it, so a word loses its quiet ends where they
     are long, or where it takes more than twice the median itself; and the outermost words lose them
@@ -65,7 +65,7 @@ def timed(aligned: Sequence[Aligned], scores: Scores, pcm: Pcm) -> Passage:
     first, last = trimmed[0].start, trimmed[-1].end
     assert first is not None
     assert last is not None
-    return Passage(first, max(last, first + 1), tuple(trimmed), scores)
+    return TextSpan(first, max(last, first + 1), tuple(trimmed), scores)
 
 
 def _voiced(pcm: Pcm, start: int, end: int, quiet: float, peak: int | None) -> tuple[int, int]:

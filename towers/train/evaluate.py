@@ -12,11 +12,11 @@ from livecap.config import DecodeConfig, LiveOptions, ModelConfig, VadConfig
 from livecap.frontends.bench_measures import edits, words
 from livecap.frontends.bench_runs import replay
 from livecap.models.load import load_model
-from livecap.policies import live_config
-from livecap.recognizer import Recognizer
-from livecap.segments import Piece, Segment
-from livecap.vad import load
-from livecap.work import Work
+from livecap.models.streams import live_config
+from livecap.online.job import DecodeJob
+from livecap.online.speech_buffer import Piece, Segment
+from livecap.runtime.batcher import Batcher
+from livecap.vad.silero import load
 from towers.train.manifest import Utterance, read_audio
 
 
@@ -43,16 +43,15 @@ def evaluate(checkpoint: Path, utterances: Sequence[Utterance], *, threads: int 
     loaded = load_model(resolve(str(checkpoint)), ModelConfig(threads=threads))
     silero, decode = load(), DecodeConfig(language="en")
     live = live_config(loaded.model, LiveOptions(), vad=VadConfig(), language="en")
-    recognizer: Recognizer[int] = Recognizer(loaded.model, decode, most=1)
+    batcher: Batcher[int] = Batcher(loaded.model, decode, max_jobs=1)
     count = offline = streamed = 0
     for number, one in enumerate(utterances):
         pcm, reference = read_audio(one.audio), words(one.text)
-        recognizer.submit(number, Work(number, Segment(pcm, (Piece(0, 0, len(pcm)),)), "en"))
-        while not (done := recognizer.step()):
+        batcher.submit(number, DecodeJob(number, Segment(pcm, (Piece(0, 0, len(pcm)),)), "en"))
+        while not (done := batcher.step()):
             pass
-        passages = done[0][1].passages
-        heard = " ".join(word.text for passage in passages for word in passage.words)
+        decoded = " ".join(word.text for word in done[0][1].words)
         count += len(reference)
-        offline += edits(reference, words(heard))
+        offline += edits(reference, words(decoded))
         streamed += edits(reference, words(replay(loaded, silero, pcm, live, decode).text))
     return Score(count, offline, streamed)

@@ -16,10 +16,10 @@ UNMEASURED = 8  # sessions of a model that is still to be loaded, until it tells
 
 
 class Room(Protocol):
-    """What is asked of a `service.Service`."""
+    """What is asked of a `runtime.service.Service`."""
 
     @property
-    def bears(self) -> int:
+    def max_streams(self) -> int:
         """Live streams that it could keep up with if it had the machine to itself."""
 
 
@@ -79,7 +79,7 @@ class Admission:
         if self._drain.is_stopping:
             return stopping()
         most = self._most_sessions
-        if len(self._sessions) >= most if most else not self._bears_one_more(model):
+        if len(self._sessions) >= most if most else not self._has_room_for_one(model):
             return busy(LATER)
         ticket = Ticket(self._sessions.discard, model)
         self._sessions.add(ticket)
@@ -95,7 +95,7 @@ class Admission:
         self._uploads.add(ticket)
         return ticket
 
-    def _bears_one_more(self, model: str) -> bool:
+    def _has_room_for_one(self, model: str) -> bool:
         """Whether all sessions and one more have the time they need.
 
         Those who have not spoken yet count, too: they may begin at any moment, and together.
@@ -108,7 +108,7 @@ class Admission:
     def _share(self, model: str) -> float:
         """Of the machine, that a session of a model needs."""
         room = self._room(model)
-        return 1 / (room.bears if room is not None else UNMEASURED)
+        return 1 / (room.max_streams if room is not None else UNMEASURED)
 
 
 def stopping() -> ApiError:

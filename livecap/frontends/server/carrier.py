@@ -31,7 +31,7 @@ from livecap.frontends.realtime.session import Expiry
 from livecap.frontends.server.hearing import heard_by
 from livecap.frontends.server.observe import Observer
 from livecap.frontends.server.pool import Served
-from livecap.live_stream import LiveStream
+from livecap.runtime.handle import StreamHandle
 
 LONG = 1 << 18  # characters of a message that take some milliseconds to read
 
@@ -55,7 +55,7 @@ class _Ear:
     """One hearing: a live stream, or what waits until its model is loaded."""
 
     config: Hearing
-    stream: LiveStream | None = None
+    stream: StreamHandle | None = None
     waiting: list[Feed] = field(default_factory=list)
     is_finished: bool = False
     loading: asyncio.Task[None] | None = None
@@ -200,7 +200,7 @@ class Carrier:
             self._fail(number, error)
             return
         for feed in ear.waiting:
-            ear.stream.send(feed.start, feed.pcm)
+            ear.stream.push(feed.start, feed.pcm)
         ear.waiting.clear()
         if ear.is_finished:
             ear.stream.finish()
@@ -212,7 +212,7 @@ class Carrier:
     def _feed(self, ear: _Ear, feed: Feed) -> None:
         self._observer.heard(feed.pcm.shape[1], ear.config.model)
         if ear.stream:
-            ear.stream.send(feed.start, feed.pcm)
+            ear.stream.push(feed.start, feed.pcm)
         else:
             ear.waiting.append(feed)
 
@@ -226,7 +226,7 @@ class Carrier:
         if ear.loading:
             ear.loading.cancel()
         if ear.stream:
-            ear.stream.drop()
+            ear.stream.cancel()
 
     # Events
 
@@ -246,9 +246,9 @@ class Carrier:
             if ear.stream and number in self._ears:
                 self._take(number, ear.stream)
 
-    def _take(self, number: int, stream: LiveStream) -> None:
+    def _take(self, number: int, stream: StreamHandle) -> None:
         try:
-            events = stream.take()
+            events = stream.poll()
         except LivecapError as error:
             self._fail(number, error)
             self._do(())

@@ -5,9 +5,9 @@ from dataclasses import replace
 from livecap.config import DecodeConfig, LiveOptions, VadConfig
 from livecap.events import RATE
 from livecap.frontends.realtime.actions import Delay, Hearing
-from livecap.live_config import LiveConfig
 from livecap.models.protocol import Model
-from livecap.policies import live_config
+from livecap.models.streams import live_config
+from livecap.online.config import StreamConfig
 
 # How often speech is heard again, against what suits the model: `delay` of OpenAI's API trades the
 # moment of a word for its certainty, and so does this.
@@ -24,7 +24,7 @@ LEAST, MOST = 0.01, 0.99  # thresholds of speech that mean something
 
 def heard_by(
     hearing: Hearing, model: Model, options: LiveOptions
-) -> tuple[LiveConfig, DecodeConfig]:
+) -> tuple[StreamConfig, DecodeConfig]:
     """Raises ConfigError for what the model can't follow."""
     vad = VadConfig(
         vad_threshold=min(max(hearing.threshold, LEAST), MOST),
@@ -33,14 +33,16 @@ def heard_by(
         vad_tail=min(VadConfig().vad_tail, hearing.silence_ms),
     )
     config = live_config(model, options, vad=vad, language=hearing.language)
-    interval = round(config.interval * PACE[hearing.delay])
+    assert config.updates is not None
+    updates = replace(config.updates, interval=round(config.updates.interval * PACE[hearing.delay]))
     if hearing.turns:
-        pause = hearing.silence_ms * RATE // 1000
-        config = replace(config, turns=True, pause=pause, bridge=max(config.bridge, pause))
+        silence = hearing.silence_ms * RATE // 1000
+        updates = replace(updates, turns=True, endpoint_silence=silence)
+        config = replace(config, max_silence=max(config.max_silence, silence))
     decode = DecodeConfig(
         language=hearing.language,
         words=hearing.words,
         prompt=hearing.prompt,
         hotwords=", ".join(hearing.keywords),
     )
-    return replace(config, interval=interval), decode
+    return replace(config, updates=updates), decode

@@ -15,8 +15,8 @@ from livecap.errors import ConfigError, EngineFault, LivecapError
 
 if TYPE_CHECKING:
     from livecap.models.load import Loaded
-    from livecap.service import Service
-    from livecap.vad import Silero
+    from livecap.runtime.service import Service
+    from livecap.vad.silero import Silero
 
 # Names of OpenAI's service, which clients send whatever is served (its public model list, 2026).
 HOSTED = (
@@ -48,8 +48,8 @@ def load_served(name: str, checkpoint: Checkpoint, run: ModelConfig) -> Served:
     """Read the weights, start the service and warm it up. Raises LivecapError."""
     from livecap.config import DecodeConfig
     from livecap.models.load import load_model
-    from livecap.service import Service
-    from livecap.vad import load
+    from livecap.runtime.service import Service
+    from livecap.vad.silero import load
 
     loaded = load_model(checkpoint, run)
     silero = load()

@@ -19,29 +19,29 @@ from livecap.frontends.server.problems import NO_RETRY, ApiError, fault
 from livecap.frontends.transcriptions.limits import Limits
 from livecap.frontends.transcriptions.plan import Plan
 from livecap.frontends.transcriptions.source import Decoder, Source, head, problem_of
-from livecap.session import SessionConfig
-from livecap.stream import Rows
+from livecap.online.config import StreamConfig
+from livecap.vad.frontend import Rows
 
 TICK = 0.2  # seconds in which a thread that waits for room notices that it is to stop
 
 
 class FileStream(Protocol):
-    """A file under way in a service; see `livecap.file_stream`."""
+    """A file under way in a service; see `runtime.handle`."""
 
-    def send(self, start: int, pcm: Rows, reason: str = ...) -> None: ...
+    def push(self, start: int, pcm: Rows, reason: str = ...) -> None: ...
     def wait_for_room(self, most: int, timeout: float) -> bool: ...
     def finish(self) -> None: ...
-    def drop(self) -> None: ...
-    def take(self) -> list[Event]: ...
+    def cancel(self) -> None: ...
+    def poll(self) -> list[Event]: ...
     @property
     def is_done(self) -> bool: ...
 
 
 class Service(Protocol):
-    """What computes; see `livecap.service`."""
+    """What computes; see `runtime.service`."""
 
-    def open_file(
-        self, config: SessionConfig, decode: DecodeConfig, *, notify: Callable[[], None]
+    def open(
+        self, config: StreamConfig, decode: DecodeConfig, *, notify: Callable[[], None]
     ) -> FileStream: ...
 
 
@@ -118,7 +118,7 @@ class Job:
             raise self._failure
         assert self._stream is not None, "it was not opened"
         try:
-            return self._stream.take()
+            return self._stream.poll()
         except LivecapError as error:
             raise problem_of(error) from error
 
@@ -161,7 +161,7 @@ class Job:
             if failure is None:
                 self._stopped.wait()
             if self._stream is not None:
-                self._stream.drop()
+                self._stream.cancel()
 
     def _read(self) -> None:
         with Decoder(self._source, self._limits, self._stopped) as decoder:
@@ -169,14 +169,14 @@ class Job:
             blocks = decoder.blocks()
             first = head(blocks)
             config, decode = self._plan.session, self._plan.decode
-            stream = self._service.open_file(config, decode, notify=self._tell)
+            stream = self._service.open(config, decode, notify=self._tell)
             self._stream = stream
             self._tell()
             try:
                 for block, reason in chain(first, blocks):
                     if not self._has_room(stream):
                         return
-                    stream.send(block.start, block.pcm, reason)
+                    stream.push(block.start, block.pcm, reason)
                 self.broken = decoder.damage
             except AudioError as error:  # what came before it is captioned
                 self.broken = error.args[0]

@@ -11,7 +11,7 @@ from livecap.config import DecodeConfig, VadConfig
 from livecap.errors import ConfigError
 from livecap.frontends.server.problems import invalid, unsupported
 from livecap.frontends.transcriptions.form import TranscriptionRequest
-from livecap.session import SessionConfig
+from livecap.online.config import StreamConfig
 
 TIMED = frozenset({"srt", "vtt"})  # formats whose cues use the times of words
 
@@ -33,7 +33,7 @@ class Model(Protocol):
 class Plan:
     """How an upload is captioned."""
 
-    session: SessionConfig
+    session: StreamConfig
     decode: DecodeConfig
 
     @property
@@ -73,9 +73,10 @@ def plan(asked: TranscriptionRequest, model: Model, *, has_vad: bool) -> Plan:
     except ConfigError as error:  # all but the texts that lead the model have been looked at
         raise invalid("prompt", str(error)) from None
     only = model.languages[0] if len(model.languages) == 1 else None
-    session = SessionConfig(
+    session = StreamConfig(
         vad=(asked.vad or VadConfig()) if has_vad else None,
-        most=model.segment,
+        max_segment=model.segment,
+        sequential=decode.long_form == "sequential",
         language=language or only,
     )
     return Plan(session, decode)

@@ -1,0 +1,1 @@
+"""Text of any family: detokenizing, words, sentences, repetition."""

@@ -1,0 +1,1 @@
+"""Voice activity: `silero.py` judges frames, `endpointer.py` finds endpoints in what it says."""
