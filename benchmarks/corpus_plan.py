@@ -108,10 +108,10 @@ class _Reader:
         self._voices = [voice for voice in VOICES if voice.part == part]
         self._read = dict.fromkeys(self._voices, 0.0)  # seconds so far
         prose = [texts.prose[n] for n in generator.permutation(len(texts.prose))]
-        self._prose = iter([sentence for passage in prose for sentence in passage])
-        self._talk = iter([sentence for passage in texts.talk for sentence in passage])
         turns = [texts.turns[n] for n in generator.permutation(len(texts.turns))]
-        self._turns = iter([turn for film in texts.film for turn in film] + turns)
+        self._prose: Iterator[str] = chain.from_iterable(prose)
+        self._talk: Iterator[str] = chain.from_iterable(texts.talk)
+        self._turns: Iterator[str] = chain(chain.from_iterable(texts.film), turns)
 
     def recording(self, name: str, kind: Kind, length: float) -> tuple[Plan, float]:
         """About so many seconds of a kind, and how many they'll be."""

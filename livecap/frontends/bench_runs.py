@@ -66,9 +66,15 @@ def read(path: str) -> Pcm:
 
 
 def replay(
-    loaded: Loaded, silero: Silero, pcm: Pcm, config: LiveConfig, decode: DecodeConfig
+    loaded: Loaded,
+    silero: Silero,
+    pcm: Pcm,
+    config: LiveConfig,
+    decode: DecodeConfig,
+    *,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Run:
-    """One session on the virtual clock.
+    """One session on the virtual clock, with the seconds that computing takes on the given one.
 
     What comes while the machine computes is fed before it goes on.
     """
@@ -81,7 +87,7 @@ def replay(
     fed = works = 0
     try:
         while not stream.is_done:
-            begun = time.perf_counter()
+            begun = clock()
             come = fed
             while come < len(pcm) and min(come + PIECE, len(pcm)) / RATE <= now:
                 come = min(come + PIECE, len(pcm))
@@ -92,12 +98,12 @@ def replay(
                 stream.close()
             lags.append(live.unheard / RATE)
             found = stream.work()
-            taken = time.perf_counter() - begun
+            taken = clock() - begun
             events += [(now + taken, event) for event in stream.events()]
             if found:
                 works += 1
                 heard = stream.accept(0, _recognise(recognizer, live, found[1]))
-                taken = time.perf_counter() - begun
+                taken = clock() - begun
                 events += [(now + taken, event) for event in heard]
             now, busy = now + taken, busy + taken
             if not found and fed < len(pcm):
