@@ -1,7 +1,7 @@
 """What the corpus' speech is heard with: levels, noise, music and rooms. Pure; all from a seed."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +11,7 @@ from livecap.events import RATE
 Pcm = NDArray[np.float32]
 Samples = NDArray[np.float64]
 Generator = np.random.Generator
+Make = Callable[[int, Generator], Pcm]  # so many samples of a noise
 
 FRAME = RATE // 50  # samples
 AUDIBLE = 0.01  # of the loudest frame (-40 dB): what is quieter is a pause
