@@ -23,6 +23,8 @@ LEVELS = -23.0, -38.0  # dBFS of the speech: of a broadcast (EBU R 128), and of 
 SEEDS: dict[Part, int] = {"tune": 1, "report": 2}
 PARTS: dict[Part, float] = {"tune": 1 / 3, "report": 2 / 3}  # of all hours
 FILLERS = "um", "uh"
+# dB of speech over the loudest of a noise, with which file mode of tiny.en still hears most words
+LOUDEST: dict[Noise, float] = {"white": 10.0, "pink": 5.0, "babble": 9.0}
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,14 +178,14 @@ class _Reader:
         match kind:
             case "noisy":
                 noise = _one_of(("white", "pink", "babble"), generator)
-                return Heard(level, noise, float(generator.uniform(5, 20)))
+                return Heard(level, noise, float(generator.uniform(LOUDEST[noise], 20)))
             case "music":
                 return Heard(level, "music", float(generator.uniform(5, 15)))
             case "room":
                 return Heard(level, rt60=rt60, direct=float(generator.uniform(-3, 6)))
             case "dialogue":
                 noise = _one_of(("pink", "babble", "music"), generator)
-                snr, direct = float(generator.uniform(8, 16)), float(generator.uniform(0, 6))
+                snr, direct = float(generator.uniform(10, 18)), float(generator.uniform(1, 7))
                 return Heard(level, noise, snr, min(rt60, 0.6), direct)
             case "talk":
                 return Heard(level, "pink", float(generator.uniform(20, 35)), 0.3, 8.0)

@@ -27,6 +27,7 @@ TUNED = 3  # one passage of so many belongs to the part to tune on
 ENDS = re.compile(r"(?<=[.?!])\s+")
 SOURCE = re.compile(r"\n\s*--|\n\t\t")  # who said it, after a cookie
 PLAIN = re.compile(r"[A-Z][a-z]*(?:'[a-z]+)?(?:,? (?:I|I'[a-z]+|[a-z]+(?:'[a-z]+)?))+[.?!]")
+DOUBLED = re.compile(r"\b([a-z]+),? \1\b")  # "that that is is": nobody can hear it
 LOWER = re.compile(r"(?<![\w'])[a-z]+(?:'[a-z]+)?(?![\w'])")
 DASHES = re.compile(r"\s*(?:--|;|:)\s")
 FIRST = {"i", "i'm", "i'll", "i've", "i'd"}  # usual, though never in lower case
@@ -115,5 +116,6 @@ def _is_plain(sentence: str, usual: Counter[str]) -> bool:
     return bool(
         PLAIN.fullmatch(sentence)
         and not RUDE.search(sentence)
+        and not DOUBLED.search(sentence)
         and all(usual[word] >= USUAL or word in FIRST for word in words)
     )
