@@ -67,9 +67,15 @@ def read(path: str) -> Pcm:
 
 
 def replay(
-    loaded: Loaded, silero: Silero, pcm: Pcm, config: StreamConfig, decode: DecodeConfig
+    loaded: Loaded,
+    silero: Silero,
+    pcm: Pcm,
+    config: StreamConfig,
+    decode: DecodeConfig,
+    *,
+    clock: Callable[[], float] = time.perf_counter,
 ) -> Run:
-    """One session on the virtual clock.
+    """One session on the virtual clock, with the seconds that computing takes on the given one.
 
     What comes while the machine computes is pushed before it goes on.
     """
@@ -82,7 +88,7 @@ def replay(
     pushed = jobs = 0
     try:
         while not source.is_done:
-            started = time.perf_counter()
+            started = clock()
             come = pushed
             while come < len(pcm) and min(come + PIECE, len(pcm)) / RATE <= now:
                 come = min(come + PIECE, len(pcm))
@@ -93,12 +99,12 @@ def replay(
                 source.finish()
             lags.append(stream.backlog / RATE)
             found = source.poll()
-            taken = time.perf_counter() - started
+            taken = clock() - started
             events += [(now + taken, event) for event in source.events()]
             if found:
                 jobs += 1
                 committed = source.accept(0, _decode(batcher, stream, found[1]))
-                taken = time.perf_counter() - started
+                taken = clock() - started
                 events += [(now + taken, event) for event in committed]
             now, busy = now + taken, busy + taken
             if not found and pushed < len(pcm):

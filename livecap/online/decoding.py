@@ -10,7 +10,7 @@ from livecap.online.job import DecodeJob, Hypothesis
 from livecap.online.segment import SegmentState
 from livecap.online.segmenter import Segmenter
 from livecap.online.speech_buffer import Segment, is_audible
-from livecap.online.transcript import Commit, Transcript
+from livecap.online.transcript import Transcript
 
 MAX_CATCH_UP = 10 * RATE  # samples that have come and wait, from which pauses are passed over, too
 LANGUAGE_EVIDENCE = 3 * RATE  # samples of speech that tell its language

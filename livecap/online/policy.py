@@ -86,7 +86,7 @@ class AlignAtt:
     it is so old that more context no longer helps.
     """
 
-    margin: int = RATE // 2  # samples: 25 encoder rows
+    margin: int = 3 * RATE // 10  # samples: 15 encoder rows
     hold_back: int = 1  # words at the end, which may go on
     min_prob: float = 0.5
     max_age: int = 3 * RATE // 2  # samples
