@@ -37,7 +37,7 @@ from livecap.models.protocol import DecodeSteps, Model
 from livecap.models.streams import live_config
 from livecap.online.job import DecodeJob
 from livecap.runtime.batcher import Batcher
-from livecap.vad.frontend import MultichannelSource
+from livecap.runtime.source import MultichannelSource
 from livecap.vad.silero import load
 
 SPOKEN = 3.0  # tokens a second

@@ -10,7 +10,7 @@ from livecap.online.job import DecodeJob, Hypothesis
 from livecap.online.speech_buffer import Pcm
 from livecap.online.stream import OnlineStream
 from livecap.runtime.batcher import Batcher
-from livecap.vad.frontend import MultichannelSource
+from livecap.runtime.source import MultichannelSource
 from livecap.vad.silero import load as load_silero
 
 Change = Callable[[DecodeJob], DecodeJob]

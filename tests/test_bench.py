@@ -226,7 +226,7 @@ def test_a_model_that_breaks_ends_the_run(
     def broken(*given: object) -> DecodeSteps:
         raise EngineFault("it broke", remedy="none")
 
-    monkeypatch.setattr(loaded.model, "recognise", broken)
+    monkeypatch.setattr(loaded.model, "decode", broken)
     with pytest.raises(EngineFault, match="it broke"):
         perform(
             *(loaded, vad.load(), read(str(JFK)), config, DecodeConfig()),

@@ -17,7 +17,7 @@ from livecap.audio import Reader
 from livecap.checkpoints import resolve
 from livecap.config import DecodeConfig, LiveOptions, ModelConfig, VadConfig
 from livecap.engine.request import Request
-from livecap.events import RATE, Event
+from livecap.events import RATE, Caption, Event
 from livecap.frontends.file import FileRun, Progress
 from livecap.frontends.pump import Pump, ReadConfig
 from livecap.models.load import Loaded, load_model
@@ -30,7 +30,7 @@ from livecap.online.speech_buffer import Pcm, Piece, Segment
 from livecap.online.stream import OnlineStream
 from livecap.runtime.batcher import Batcher
 from livecap.runtime.service import Service
-from livecap.vad.frontend import MultichannelSource
+from livecap.runtime.source import MultichannelSource
 from livecap.vad.silero import load as load_silero
 
 JFK = Path(__file__).parent / "audio" / "jfk.flac"
@@ -116,7 +116,10 @@ def test_what_is_said_leads_and_never_changes(
         before = said.get(one.job.number, ())
         assert one.job.prefix.committed[: len(before)] == before
         said[one.job.number] = one.job.prefix.committed
-    assert any(said.values()), "nothing was said before the end"
+    # Whisper is not conditioned on what is committed; the others go on from it.
+    assert any(said.values()) == (family != "whisper")
+    captions = [event for event in events if isinstance(event, Caption)]
+    assert any(one.words and not one.final for one in captions), "nothing before the end"
     assert text_of(events).strip()
 
 

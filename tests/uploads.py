@@ -20,7 +20,7 @@ from livecap.events import RATE, Caption, Event, Language, Scores, Silence, Word
 from livecap.frontends.server.problems import ApiError
 from livecap.frontends.transcriptions import Limits, Outcome, routes
 from livecap.online.config import StreamConfig
-from livecap.vad.frontend import Rows
+from livecap.runtime.source import Rows
 
 PATIENCE = 20.0  # seconds after which a test has failed
 URL = "http://testserver/v1"

@@ -123,7 +123,7 @@ def _advance(sequence: Sequence, tokens: list[int], logprobs: list[float]) -> No
 
     Row i's token follows draft[:i]; so the first that differs from the draft is still right.
     """
-    draft, request, start = sequence.draft, sequence.request, sequence.draft_start
+    draft, request = sequence.draft, sequence.request
     sequence.cached = len(sequence.inputs)
     for place, (token, logprob) in enumerate(zip(tokens, logprobs, strict=True)):
         sequence.logprobs.append(logprob)
@@ -139,9 +139,7 @@ def _advance(sequence: Sequence, tokens: list[int], logprobs: list[float]) -> No
             sequence.status = "halted"
             return
         if place == len(draft) or token != draft[place]:
-            if start is not None:
-                sequence.draft_passed = start + place
             if request.draft:
-                sequence.meet_draft()
+                sequence.follow_draft(place)
             return
         sequence.cached += 1  # the draft's own row is that of this token

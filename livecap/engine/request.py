@@ -11,9 +11,11 @@ from torch import Tensor
 
 from livecap.engine.pages import Table
 
-# Tokens by which decoding finds back to an earlier text after a disagreement. Prompt lookup uses 3
-# or fewer; captions are short, and a wrong match costs some rows of one pass.
-DRAFT_NGRAM = 2
+# How decoding finds back to an earlier text after a disagreement (prompt lookup). A wrong guess costs
+# some rows of one pass, a missed one a pass for each token.
+DRAFT_NGRAM = 2  # tokens that have to be the same, anywhere behind the disagreement
+DRAFT_NEAR = 3  # tokens right behind it, of which one that is the same is enough
+DRAFT_ROWS = 8  # tokens that are guessed at first; when they are right, all the rest is
 
 
 class Rule(Protocol):
@@ -82,8 +84,8 @@ class Sequence:
     generator: torch.Generator | None  # of the sampling; only where temperature > 0
     cached: int = 0  # positions whose keys and values are in the pages; <= len(inputs)
     logprobs: list[float] = field(default_factory=list)  # of each sampled token and of the end
-    draft_start: int | None = 0  # from there on the earlier text may go on; None: not known
-    draft_passed: int = 0  # tokens of it that lie behind
+    draft_start: int | None = 0  # in the earlier text: where it may go on; None: not known
+    draft_rows: int | None = None  # of it that are verified next; None: all
     watched: float | None = None  # the probability asked for by `watch`
     status: Literal["running", "end", "limit", "halted"] = "running"
 
@@ -103,18 +105,30 @@ class Sequence:
         if self.draft_start is None:
             return ()
         room = self.request.limit - len(self.inputs) - 1  # one is left for the token after it
-        return self.request.draft[self.draft_start : self.draft_start + max(room, 0)]
+        rows = room if self.draft_rows is None else min(room, self.draft_rows)
+        return self.request.draft[self.draft_start : self.draft_start + max(rows, 0)]
 
-    def meet_draft(self) -> None:
-        """Look for the last sampled tokens in what is left of the earlier text.
-
-        Where they stand in it again, it most likely goes on as it did (prompt lookup).
+    def follow_draft(self, verified: int) -> None:
+        """So many tokens of the guess were right, and one more token was sampled behind them: find
+        where the earlier text goes on from there.
         """
+        text, last = self.request.draft, self.inputs[-1]
+        failed = (self.draft_start or 0) + verified  # the first token that is not verified
+        self.draft_rows = DRAFT_ROWS
+        near = text[failed : failed + DRAFT_NEAR + 1]
+        if self.draft_start is not None and last in near:
+            self.draft_start = failed + near.index(last) + 1
+            self.draft_rows = None if verified >= DRAFT_ROWS else DRAFT_ROWS
+        elif self.draft_start is not None and verified:  # most likely one token for another
+            self.draft_start = failed + 1
+        else:
+            self.draft_start = self._lookup()
+
+    def _lookup(self) -> int | None:
+        """Behind the last tokens, where they stand in the earlier text once."""
         text, last = self.request.draft, tuple(self.inputs[-DRAFT_NGRAM:])
-        self.draft_start = None
         if len(self.inputs) - len(self.request.prompt) < DRAFT_NGRAM:
-            return
-        for stop in range(self.draft_passed + DRAFT_NGRAM, len(text)):
-            if text[stop - DRAFT_NGRAM : stop] == last:
-                self.draft_start = self.draft_passed = stop
-                return
+            return None
+        stops = range(DRAFT_NGRAM, len(text))
+        found = [stop for stop in stops if text[stop - DRAFT_NGRAM : stop] == last]
+        return found[0] if len(found) == 1 else None

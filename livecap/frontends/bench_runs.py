@@ -26,8 +26,8 @@ from livecap.online.speech_buffer import Pcm
 from livecap.online.stream import OnlineStream
 from livecap.runtime.batcher import Batcher
 from livecap.runtime.service import Service
+from livecap.runtime.source import MultichannelSource
 from livecap.vad.endpointer import Edge, Endpointer
-from livecap.vad.frontend import MultichannelSource
 from livecap.vad.silero import Silero
 
 PIECE = RATE // 5  # samples that come together on the virtual clock

@@ -19,7 +19,7 @@ from livecap.models.load import Loaded
 from livecap.online.config import StreamConfig
 from livecap.runtime.handle import NO_AUDIO, StreamHandle
 from livecap.runtime.service import Service
-from livecap.vad.frontend import Rows
+from livecap.runtime.source import Rows
 from livecap.vad.silero import Silero
 
 __all__ = ["FileRun", "Progress", "Report"]

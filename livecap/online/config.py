@@ -17,8 +17,7 @@ class UpdateConfig:
     policy: CommitPolicy
     interval: int = 2 * RATE  # new speech from which an update is due
     first_update: int = 0  # samples more before the first one
-    pause_update: int = 0  # new speech from which a short pause makes an update due; 0: none does
-    short_pause: int = RATE // 4  # samples of silence that are such a pause
+    pause_update: int = 0  # new speech from which an update is due where speech stops; 0: none is
     endpoint_silence: int = RATE * 6 // 10  # after it, what was decoded is flushed
     min_sentence: int = 12 * RATE  # from here on such a pause after a sentence ends the segment
     context_words: int = 0  # of the text so far, which the next segment is conditioned on

@@ -206,9 +206,8 @@ class DecodeIncrementally:
         ):
             return 0  # what is committed must not reach past the cut
         new = length - processed
-        is_short_pause = updates.pause_update and segmenter.silence >= updates.short_pause
-        if is_short_pause and new >= updates.pause_update:
-            return length
+        if segmenter.has_paused and updates.pause_update and new >= updates.pause_update:
+            return length  # it is there for the endpoint, if the pause becomes one
         first = 0 if processed else updates.first_update
         count = (new - first) // updates.interval
         return processed + first + count * updates.interval if count > 0 else 0

@@ -13,7 +13,7 @@ from livecap.events import RATE, Event, Pace
 from livecap.online.config import StreamConfig
 from livecap.online.job import DecodeJob
 from livecap.online.stream import OnlineStream
-from livecap.vad.frontend import Block, MultichannelSource, Rows
+from livecap.runtime.source import Block, MultichannelSource, Rows
 from livecap.vad.silero import Silero
 
 NO_AUDIO = "the source has no audio here"

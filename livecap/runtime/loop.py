@@ -14,7 +14,7 @@ from livecap.online.job import DecodeJob, Hypothesis
 from livecap.runtime.batcher import Batcher
 from livecap.runtime.capacity import Capacity
 from livecap.runtime.handle import Signals, StreamHandle
-from livecap.vad.frontend import push_all
+from livecap.runtime.source import push_all
 
 MAX_LIVE_JOBS = 3  # under way at once; more wait where their segments still grow
 MAX_UPDATES = 1  # live jobs under way in all when another one begins that nobody waits for

@@ -89,7 +89,7 @@ def test_noise_frame_by_frame(level: float) -> None:
 
 def test_loading_leaves_the_threads_alone() -> None:
     code = (
-        "import torch, sys; torch.set_num_threads(2); from livecap.vad import load; load(); "
+        "import torch, sys; torch.set_num_threads(2); from livecap.vad.silero import load; load(); "
         "assert torch.get_num_threads() == 2; assert 'silero_vad' not in sys.modules"
     )
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)

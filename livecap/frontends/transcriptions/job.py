@@ -20,7 +20,7 @@ from livecap.frontends.transcriptions.limits import Limits
 from livecap.frontends.transcriptions.plan import Plan
 from livecap.frontends.transcriptions.source import Decoder, Source, head, problem_of
 from livecap.online.config import StreamConfig
-from livecap.vad.frontend import Rows
+from livecap.runtime.source import Rows
 
 TICK = 0.2  # seconds in which a thread that waits for room notices that it is to stop
 

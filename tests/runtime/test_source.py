@@ -12,8 +12,8 @@ from livecap.events import RATE
 from livecap.online.config import StreamConfig
 from livecap.online.speech_buffer import Pcm
 from livecap.online.stream import OnlineStream
+from livecap.runtime.source import RESET_FRAMES, MultichannelSource, push_all
 from livecap.vad.endpointer import FRAME
-from livecap.vad.frontend import RESET_FRAMES, MultichannelSource, push_all
 from livecap.vad.silero import CONTEXT, Silero, load
 
 
