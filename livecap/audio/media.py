@@ -60,6 +60,16 @@ class Media:
         self._placed = False  # whether the container places its tracks in time
         self._frames = self._decode()
 
+    @property
+    def track(self) -> int:
+        """The number of the audio track that was chosen, of `tracks`."""
+        return int(self._wanted or 0)
+
+    @property
+    def subtitles(self) -> list[str]:
+        """The language codes of the subtitle tracks inside, 'und' where none is given."""
+        return [stream.language or "und" for stream in self._container.streams.subtitles]
+
     def pieces(self) -> Iterator[Piece]:
         """All audio of the track. Raises EmptyAudio or NotAudio if there is none."""
         import av

@@ -1,7 +1,8 @@
 """Files that a model on this machine captions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+from livecap.audio import Reader
 from livecap.config import VadConfig
 from livecap.errors import ConfigError, OutputError
 from livecap.frontends.batch import BatchConfig
@@ -39,6 +40,8 @@ def load_files(
         except OutputError:
             pump.close()
             raise
+        for note in _inside(pump.reader, chosen=config.read.track is not None):
+            say(f"{path}: {note}")
         return pump
 
     return FileRun(
@@ -48,6 +51,19 @@ def load_files(
         vad=config.vad or VadConfig(),
         open_source=opened,
     )
+
+
+def _inside(reader: Reader, *, chosen: bool) -> Iterator[str]:
+    """What else a container has that could be meant, for the user."""
+    rest = [track.describe() for track in reader.tracks if track.number != reader.track]
+    if rest and not chosen:
+        yield (
+            f"audio track {reader.track} is captioned, not {'; '.join(rest)}; "
+            "--track takes another one"
+        )
+    if reader.subtitles:
+        codes = ", ".join(reader.subtitles)
+        yield f"it has subtitles of its own inside ({codes}); captions are made all the same"
 
 
 def _better(name: str) -> str:
