@@ -21,7 +21,6 @@ from livecap.events import RATE
 _MOST = 1 << 20  # samples of all channels in a piece, whatever the header says of the rate
 FILE_SECONDS, PIPE_SECONDS = 1.0, 0.2  # of audio in a piece: for speed, and for low delay
 _PATIENCE = 16  # errors in a row from a demuxer before it is given up
-_LATE = 3600  # seconds: no stream starts this late; it is a broadcast's clock then
 _PLACING = {"matroska", "webm", "mov", "mp4"}  # containers that place a track in time
 _FORMATS = {"u8", "s16", "s32", "flt", "dbl"}  # sample formats that PyAV gives as arrays
 _CONVERT = "If it plays elsewhere, convert it first: ffmpeg -i input -ar 16000 -ac 1 output.wav"
@@ -77,11 +76,14 @@ class Media:
         fifo, form, start = av.AudioFifo(), None, None
         names: tuple[str, ...] = ()
         for frame in self._frames:
+            time = self._time(frame)
+            if self._timeline.is_covered(time, frame.samples / frame.rate):
+                continue
             form_now = (frame.format.name, frame.layout.name, frame.rate)
             if form_now != form:
                 check(frame.rate, frame.layout.nb_channels)
                 self._timeline.settle()
-            jump = self._timeline.place(self._time(frame))
+            jump = self._timeline.place(time)
             if form_now != form or jump is not None:
                 if fifo.samples:
                     yield _piece(fifo, names, start)
@@ -198,7 +200,8 @@ class Media:
 
         self._placed = bool(_PLACING.intersection(self._container.format.name.split(",")))
         start = float((self._container.start_time or 0) / 1_000_000)
-        self._origin = 0.0 if self._placed and start < _LATE else start
+        # Players show a file's own start as zero; an encoder's delay comes before it.
+        self._origin = max(start, 0.0) if self._placed else start
         end: float | None = None
         for packet in self._packets():
             try:
