@@ -19,6 +19,7 @@ from livecap.frontends.messages import report
 from livecap.frontends.progress import Display, clock, open_display
 from livecap.frontends.pump import ReadConfig
 from livecap.frontends.runs import Progress, Run
+from livecap.frontends.tally import hurried
 from livecap.frontends.targets import Targets, settle, signature, targets_of
 from livecap.sinks import Options, Source, Writer, open_writer
 from livecap.sinks.lines import record, strict_json
@@ -170,6 +171,7 @@ class _Batch:
         changed = self.signatures.pop(path, None) not in (None, signature(path))
         complete = progress.state == "finished" and not changed
         names = [target for target in self.targets[path].todo.values() if target]
+        fast = max((writer.fast for writer in self.writers.get(path, ())), default=0)
         try:
             self._close(path, complete=complete)
         except OutputError as error:
@@ -181,7 +183,7 @@ class _Batch:
             told = str(failure)
             report(f"livecap: {told if told.startswith(path) else f'{path}: {told}'}")
         elif progress.discarded is not None:
-            self._summarise(progress, names)
+            self._summarise(progress, names, fast)
             if changed:
                 self.display.say(
                     f"{path} changed while it was read: what came later may be missing, "
@@ -200,7 +202,7 @@ class _Batch:
             report(f"livecap: {path}: {warning}")
         return names
 
-    def _summarise(self, progress: Progress, names: Sequence[Path]) -> None:
+    def _summarise(self, progress: Progress, names: Sequence[Path], fast: int) -> None:
         took = max(time.monotonic() - self.begun, 1e-3)
         packets = "packet" if progress.damaged == 1 else "packets"
         lost = f", {progress.damaged} damaged {packets} left out" if progress.damaged else ""
@@ -208,7 +210,8 @@ class _Batch:
         self.display.say(
             f"{progress.path}{' -> ' if names else ''}{', '.join(map(str, names))}: "
             f"{clock(progress.done)} in {took:.1f} s, "
-            f"{100 * (progress.discarded or 0):.0f} % silence{lost}{rest}"
+            f"{100 * (progress.discarded or 0):.0f} % silence"
+            f"{hurried(fast, self.options.layout)}{lost}{rest}"
         )
 
     def _close(self, path: str, *, complete: bool) -> None:

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from livecap.config import OutputConfig, Task
+from livecap.cues import Layout
 from livecap.errors import LivecapError, OutputError
 from livecap.events import RATE, Event
 from livecap.frontends.audio_in import AudioIn, Chunk, Heard, Notice
@@ -23,7 +24,7 @@ from livecap.frontends.keys import unechoed
 from livecap.frontends.live_outputs import options_of, refuse_written, replaced, targets_of
 from livecap.frontends.messages import report
 from livecap.frontends.pushing import passing
-from livecap.frontends.tally import Tally
+from livecap.frontends.tally import Tally, hurried
 from livecap.frontends.targets import settle
 from livecap.sinks import Writer, open_writer
 from livecap.sinks.json_events import JsonEvents
@@ -87,7 +88,7 @@ def run_mic(open_source: Callable[[], AudioIn], begin: Begin, config: MicConfig)
         language = None if is_translated else captioner.language
         for warning in settle(targets, config.output, language)[1]:
             report(f"livecap: {warning}")
-    run.summarise()
+    run.summarise(options.layout)
     if run.gone:
         raise run.gone
     return status or (FAILED if failed else DONE)
@@ -239,10 +240,11 @@ class _Run:
                 self.writers.remove(writer)
                 report(f"livecap: {error}")
 
-    def summarise(self) -> None:
-        """Duration, words and lag."""
+    def summarise(self, layout: Layout) -> None:
+        """Duration, words and lag; and how many captions of that layout come too fast."""
         if not self.config.output.quiet:
-            report(f"livecap: {self.tally.summary(self._captured)}")
+            fast = max((writer.fast for writer in self.writers), default=0)
+            report(f"livecap: {self.tally.summary(self._captured)}{hurried(fast, layout)}")
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
+import numpy as np
 import pytest
 from browser_fixture import allowed, errors_of, holds, needs_browser, speaking, status, wait
 from media import wav
@@ -73,7 +74,7 @@ def test_the_page_of_who_speaks(
             reader.close()
         page.click("#start")
         status(page, "Stopped.")
-        (tmp_path / "talk.wav").write_bytes(wav(tones([1, 1, 1]) / 32768))
+        (tmp_path / "talk.wav").write_bytes(wav((tones([1, 1, 1]) / 32768).astype(np.float32)))
         page.set_input_files("#file", tmp_path / "talk.wav")
         holds(page, "two two two")
         assert page.is_hidden("#problem")
