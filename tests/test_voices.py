@@ -14,7 +14,7 @@ from strict import parse_srt, parse_vtt
 from test_cues import captions, letters, lint, spoken
 
 from livecap.cues import PRESETS, Cue, Layout, Voices, columns, preset
-from livecap.events import RATE, Caption, Gap, Silence
+from livecap.events import RATE, Caption, Event, Gap, Silence
 from livecap.sinks.subtitles import Srt, Vtt
 
 LEFT = "I would like to know whether the parcel has arrived, since it was sent a week ago."
@@ -158,7 +158,7 @@ def test_a_long_call_never_falls_behind(seed: int) -> None:
 
 def test_files_hold_both_in_one_cue() -> None:
     srt, vtt = Srt(Layout()), Vtt(Layout())
-    events = [
+    events: list[Event] = [
         by("left", "I am talking now.", each=0.4),
         by("right", "Me too, me too.", start=0.3, each=0.4),
         Silence(5 * RATE, 20 * RATE, "left"),

@@ -7,6 +7,7 @@ from livecap.config import VadConfig
 from livecap.errors import ConfigError, OutputError
 from livecap.frontends.batch import BatchConfig
 from livecap.frontends.file import FileRun
+from livecap.frontends.prompting import fitted
 from livecap.frontends.pump import Pump
 from livecap.frontends.typed import model_of
 
@@ -28,6 +29,7 @@ def load_files(
     if model == "auto":
         say(f"model: {checkpoint.name}{_better(checkpoint.name)}")
     loaded = load_model(checkpoint, config.run)
+    decode = fitted(loaded.model, config.decode, say, live=False)
     untimed = loaded.model.untimed(config.decode.language) if times else None
     if untimed:
         raise ConfigError(f"{checkpoint.name} alone can't time words", remedy=untimed)
@@ -47,7 +49,7 @@ def load_files(
     return FileRun(
         loaded,
         load() if config.vad else None,
-        decode=config.decode,
+        decode=decode,
         vad=config.vad or VadConfig(),
         open_source=opened,
     )
