@@ -11,16 +11,16 @@ from types import MappingProxyType
 
 from livecap.events import Caption
 
-SIGNS = {
+SIGNS = MappingProxyType({
     "‘": "'", "’": "'", "‚": ",", "‛": "'", "“": '"', "”": '"', "„": '"', "‟": '"',
     "‹": "<", "›": ">", "′": "'", "″": '"', "‐": "-", "‑": "-", "‒": "-", "–": "-",
     "—": "-", "―": "-", "−": "-", "…": "...", "•": "*", "⁄": "/", "€": "EUR", "™": "(TM)",
-}  # fmt: skip
-LETTERS = {  # those that no mark tells apart from a plain one
+})  # fmt: skip
+LETTERS = MappingProxyType({  # those that no mark tells apart from a plain one
     "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ħ": "h", "Ħ": "H", "ı": "i", "œ": "oe", "Œ": "OE",
     "ŋ": "n", "Ŋ": "N", "ŧ": "t", "Ŧ": "T", "ẞ": "SS",
-}  # fmt: skip
-PLAIN = MappingProxyType(SIGNS | LETTERS)
+})  # fmt: skip
+PLAIN = MappingProxyType({**SIGNS, **LETTERS})
 HAS = re.compile(r"[\x20-\x7e\u00a1-\u00ff]*")
 WORD = re.compile(r"\S+")
 
@@ -42,13 +42,14 @@ def folded(word: str) -> str | None:
 
 def folded_caption(caption: Caption) -> tuple[Caption, bool]:
     """A caption as it can be shown, and whether words had to be left out."""
-    is_cut = False
+    left_out: list[str] = []
 
     def fold(found: re.Match[str]) -> str:
-        nonlocal is_cut
         shown = folded(found[0])
-        is_cut = is_cut or shown is None
+        if shown is None:
+            left_out.append(found[0])
         return shown or ""
 
     words = [replace(word, text=WORD.sub(fold, word.text)) for word in caption.words]
-    return replace(caption, words=tuple(word for word in words if word.text.strip())), is_cut
+    shown = tuple(word for word in words if word.text.strip())
+    return replace(caption, words=shown), bool(left_out)
