@@ -1,9 +1,13 @@
 """The commands. Flags come from the config dataclasses; heavy imports wait until needed."""
 
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from types import FrameType
 from typing import Annotated, Literal
 
 from cyclopts import App, CycloptsError, Parameter
@@ -22,6 +26,7 @@ from livecap.frontends.typed import (
 )
 
 FAILED, USAGE, STOPPED = 1, 2, 130  # exit statuses, as shells know them
+SIGNALLED = 128  # and a signal's number is added
 
 SHORT = {"-f": "--format", "-o": "--output", "-m": "--model", "-l": "--language", "-q": "--quiet"}
 
@@ -155,6 +160,36 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.environ.setdefault(name, value)
     _prepare_streams()
     typed = _spelt_out(sys.argv[1:] if arguments is None else arguments)
+    with _terminated():
+        status = _run(typed)
+    sys.exit(status or 0)
+
+
+@contextmanager
+def _terminated() -> Iterator[None]:
+    """SIGTERM ends the process with its own status at any moment: while a model is loaded, too.
+    Commands that have something to finish take it over.
+    """
+
+    def leave(number: int, frame: FrameType | None) -> None:
+        if sys.stderr.isatty():
+            sys.stderr.write("\x1b[?25h")  # a bar may have hidden the cursor
+            sys.stderr.flush()
+        os._exit(SIGNALLED + number)  # nobody waits for what threads are in the middle of
+
+    if threading.current_thread() is not threading.main_thread():
+        yield  # others can't have signals
+        return
+    before = signal.signal(signal.SIGTERM, leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _run(typed: Sequence[str]) -> int | None:
+    """Run a command -> its exit status."""
+    status: int | None
     try:
         status = app(typed, result_action="return_value", exit_on_error=False, print_error=False)
     except CycloptsError as error:
@@ -170,7 +205,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         status = _complain(f"standard output can't be written: {error}", FAILED)
     except KeyboardInterrupt:
         status = STOPPED
-    sys.exit(status or 0)
+    return status
 
 
 def _prepare_streams() -> None:

@@ -68,9 +68,11 @@ def mic(  # noqa: PLR0913 - its flags
     task
         translate: write English whatever is spoken.
     prompt
-        Text that the speech seems to go on from; sets names, spelling and style.
+        Text that the speech seems to go on from; sets names, spelling and style. Where it is too
+        long, its end counts.
     hotwords
-        Names and terms to expect.
+        Names and terms to expect, with commas between. Where they are too many, the first count; a
+        long prompt leaves them half of the room.
     no_partials
         Show only what won't change any more.
     no_vad

@@ -57,9 +57,11 @@ class DecodeConfig:
     task: Task = "transcribe"
     """translate: write English whatever is spoken."""
     prompt: str = ""
-    """Text that the recording seems to go on from; sets names, spelling and style."""
+    """Text that the recording seems to go on from; sets names, spelling and style. Where it is too
+    long, its end counts."""
     hotwords: str = ""
-    """Names and terms to expect."""
+    """Names and terms to expect, with commas between. Where they are too many, the first count; a
+    long prompt leaves them half of the room."""
     long_form: LongForm = "parallel"
     """parallel: stretches of speech apart, many at once. sequential: each window goes on from the
     text before it, as openai-whisper does."""

@@ -123,6 +123,7 @@ def environment(folder: Path) -> dict[str, str]:
     return {
         "HF_HUB_CACHE": nowhere,
         "LIVECAP_HOME": nowhere,
+        "XDG_STATE_HOME": str(folder.parent / f"{folder.name}-state"),
         "GOMP_SPINCOUNT": "2000",
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": str(ROOT),

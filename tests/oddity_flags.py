@@ -51,7 +51,7 @@ FLAGS: dict[str, Flags] = {
         Flags("talk.wav -f srt,srt", SPOKEN),
         Flags("talk.wav -f srt,vtt,json,jsonl,tsv,txt -o out/", SPOKEN, "out"),
         Flags("talk.wav -o name.vtt", SPOKEN, "name.vtt"),
-        Flags("talk.wav -o {stem}.{lang}.{ext}", SPOKEN, "talk.und.srt"),
+        Flags("talk.wav -o {stem}.{lang}.{ext}", SPOKEN, "talk.en.srt"),
         Flags("talk.wav -o -", SPOKEN, ""),
         Flags("talk.wav -f json -o -", SPOKEN, ""),
         Flags("talk.wav --json-lines", SPOKEN, ""),

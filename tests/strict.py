@@ -41,7 +41,7 @@ def parse_vtt(text: str) -> list[tuple[int, int, str]]:
         payload = "\n".join(lines)
         assert lines
         assert "-->" not in payload
-        said = re.sub(r"^<v [^<>\n]+>", "", payload)
+        said = re.sub(r"^<v [^<>\n]+>", "", payload, flags=re.MULTILINE)
         assert not re.search(r"[<>]|&(?!amp;|lt;|gt;)", said)
         said = said.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
         cues.append((*_times(VTT_TIME, time), said))

@@ -205,7 +205,7 @@ def test_every_module_says_what_it_is(name: str) -> None:
 
 def test_environment_is_read_at_the_edge_only() -> None:
     """The core has no switches in the environment."""
-    core = ("livecap.engine", "livecap.models", "livecap.session", "livecap.segments", "towers")
+    core = ("livecap.engine", "livecap.models", "livecap.online", "livecap.vad", "towers")
     for name in MODULES:
         if place(name) in core:
             assert "os" not in imports(name), name

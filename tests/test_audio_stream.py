@@ -4,6 +4,7 @@ import io
 import itertools
 import tracemalloc
 from collections.abc import Callable
+from fractions import Fraction
 
 import av
 import numpy as np
@@ -23,6 +24,7 @@ from media import (
 )
 
 from livecap.audio import RawFormat, Reader
+from livecap.audio.timeline import Timeline
 from livecap.errors import ConfigError, EmptyAudio, NoAudioTrack
 from livecap.events import RATE
 
@@ -45,6 +47,73 @@ def test_a_late_track_keeps_its_offset(form: str) -> None:
         first = next(iter(reader))
         assert abs(first.start - 40_000) <= (400 if codec == "aac" else 0)
         assert [(gap.start, gap.end) for gap in reader.gaps] == [(0, first.start)]
+
+
+def joined_pieces(form: str, count: int, seconds: float) -> bytes:
+    """Pieces of AAC, each with a burst in its middle, joined without decoding: as `ffmpeg -f concat
+    -c copy` does, each begins when the one before it is to be over, whatever that has in it.
+    """
+    rate = 48_000
+    piece = np.zeros((1, round(seconds * rate)), np.float32)
+    middle = round(seconds * rate / 2)
+    piece[0, middle : middle + 2400] = tone(0.05, rate)
+    out = io.BytesIO()
+    with av.open(out, "w", format=form) as container:
+        stream = container.add_stream("aac", rate=rate, layout="mono")
+        last = -1
+        for number in range(count):
+            encoder = av.CodecContext.create("aac", "w")
+            encoder.rate, encoder.layout, encoder.format = rate, "mono", "fltp"
+            frame = av.AudioFrame.from_ndarray(piece, "fltp", "mono")
+            frame.rate, frame.pts, frame.time_base = rate, 0, Fraction(1, rate)
+            encoder.time_base = frame.time_base
+            for packet in [*encoder.encode(frame), *encoder.encode(None)]:
+                at = packet.pts + round(number * seconds * rate)
+                packet.pts = packet.dts = last = max(at, last + 1)
+                packet.time_base, packet.stream = Fraction(1, rate), stream
+                container.mux(packet)
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("form", ["matroska", "mp4"])
+@pytest.mark.parametrize("seconds", [5.0, 2.0])
+def test_joined_pieces_do_not_drift(form: str, seconds: float) -> None:
+    with Reader(io.BytesIO(joined_pieces(form, 24, seconds))) as reader:
+        blocks = list(reader)
+    loud = np.concatenate(
+        [block.start + np.flatnonzero(np.abs(block.pcm[0]) > 0.1) for block in blocks]
+    )
+    starts = loud[np.diff(loud, prepend=-RATE) > RATE // 2] / RATE
+    assert starts == pytest.approx([seconds * (n + 0.5) for n in range(24)], abs=0.1)
+    assert blocks[-1].end == pytest.approx(24 * seconds * RATE, abs=RATE // 10)
+    assert all(two.start >= one.end for one, two in itertools.pairwise(blocks))
+
+
+def test_timestamps_of_another_clock_cost_little() -> None:
+    """Times that run slower than the samples are followed no further than a join would be."""
+    timeline, kept = Timeline(), 0
+    for number in range(10_000):
+        time = 0.9 * number * 512  # frames of 512 samples
+        if timeline.is_covered(time, 512 / RATE):
+            continue
+        timeline.place(time)
+        timeline.advance(512 / RATE)
+        kept += 1
+    assert kept > 10_000 * 0.85
+
+
+@pytest.mark.parametrize("form", ["matroska", "mp4"])
+def test_a_files_own_start_is_zero(form: str) -> None:
+    """A cut that keeps its old times (-copyts), so that all its streams begin at 30 s: times count
+    from where players show the file to begin.
+    """
+    codec = "aac" if form == "mp4" else "pcm_s16le"
+    sounds = [Sound(T48, codec=codec, start=start) for start in (30.0, 30.5)]
+    data = mux(*sounds, form=form)
+    for track, start in ((0, 0.0), (1, 0.5)):
+        with Reader(io.BytesIO(data), track=track) as reader:
+            first = next(iter(reader))
+            assert first.start / RATE == pytest.approx(start, abs=0.03)
 
 
 def test_gaps_are_kept_and_jitter_is_absorbed() -> None:

@@ -152,7 +152,9 @@ def test_complete_outputs_are_refused(run: Command, tmp_path: Path) -> None:
     assert (tmp_path / "out.srt").read_text() == "mine"
     done = run(*words, "--overwrite")
     assert done.status == 0
+    assert "out.srt was not written by livecap" in done.err  # it is named, ours is not
     assert FOX in plain((tmp_path / "out.srt").read_text("utf-8"))
+    assert "not written by livecap" not in run(*words, "--overwrite").err
     assert sorted(path.name for path in tmp_path.iterdir()) == ["out.srt", "out.txt", "talk.wav"]
 
 
@@ -166,6 +168,13 @@ def test_what_is_named_decides_the_format(run: Command, tmp_path: Path) -> None:
     (path,) = (tmp_path / "out").iterdir()
     assert path.name.startswith("live-2")
     assert path.suffix == ".srt"
+
+
+def test_the_final_name_has_the_language(run: Command, tmp_path: Path) -> None:
+    (tmp_path / "talk.wav").write_bytes(wav(fox()))
+    words = ("-f", "srt,txt", "-o", "talk.{lang}.{ext}")
+    assert run("mic", *LISTEN.split(), *words).status == 0
+    assert {path.name for path in tmp_path.glob("talk.*.*")} == {"talk.en.srt", "talk.en.txt"}
 
 
 @pytest.mark.parametrize("cause", ["no file", "policy"])

@@ -51,6 +51,47 @@ def test_families_of_emoji_are_not_cut() -> None:
     assert all(len(row) <= ROW and row.startswith("👨") and row.endswith("👦") for row in rows)
 
 
+FOLDED = {
+    "I don’t — “really” — know…": 'I don\'t - "really" - know...',
+    "Čeština, Łódź, œuvre, ő": "Cestina, Lódz, oeuvre, o",
+    "¿Qué? Straße, naïve, Ñ": "¿Qué? Straße, naïve, Ñ",
+    "ﬁne 😀 ☃ 5\u00a0€": "fine 5 EUR",
+}
+
+
+@pytest.mark.parametrize(("spoken", "shown"), FOLDED.items())
+def test_signs_are_folded_for_a_streams_captions(spoken: str, shown: str) -> None:
+    obs = FakeObs()
+    with obs_running(obs), delivering(made(obs)) as (delivery, told):
+        delivery.put(said(spoken))
+        until(lambda: told.results == ["delivered"], lambda: told)
+    assert " ".join(obs.rows()) == shown
+    assert told.sentences == []
+
+
+def test_letters_that_a_stream_has_not_are_told_of_once() -> None:
+    obs = FakeObs()
+    lines = ("Привет, мир.", "Hello, мир.", "Hello.", "日本語です。", "Bye.")
+    with obs_running(obs), delivering(made(obs)) as (delivery, told):
+        for number, line in enumerate(lines, 1):
+            delivery.put(said(line, number))
+        until(lambda: len(told.results) == len(lines), lambda: told)
+    assert obs.rows() == ["Hello,", "Hello.", "Bye."]
+    (sentence,) = told.sentences
+    assert "--obs-source" in sentence
+    assert told.results == ["refused", "refused", "delivered", "refused", "delivered"]
+
+
+def test_a_text_source_shows_all_letters() -> None:
+    obs = FakeObs()
+    with obs_running(obs), delivering(made(obs, source="text")) as (delivery, told):
+        delivery.put(said("Привет, “мир”."))
+        until(lambda: told.results == ["delivered"], lambda: told)
+    assert "Привет, “мир”." in obs.texts()
+    assert obs.rows() == []
+    assert told.sentences == []
+
+
 def test_a_stream_gets_rows_in_order() -> None:
     obs = FakeObs()
     with obs_running(obs), delivering(made(obs)) as (delivery, told):

@@ -92,7 +92,7 @@ def test_from_start_to_stop(tmp_path: Path, number: signal.Signals) -> None:
         assert counted["livecap_queue_depth"] == 0
         run.process.send_signal(number)
         done = run.end()
-    assert (done.status, done.out) == (0, "")
+    assert (done.status, done.out) == (128 + number, "")
     assert "Traceback" not in done.err
     spoken = [line for line in done.err.splitlines() if line.startswith("livecap serve: ")]
     assert spoken == [
@@ -138,7 +138,7 @@ def test_a_stop_in_mid_speech_loses_no_word(tmp_path: Path) -> None:
         assert said.startswith("and so")
         assert said.endswith("what you can do for your country")
         done = run.end()
-    assert done.status == 0
+    assert done.status == 128 + signal.SIGTERM
     assert "Traceback" not in done.err
 
 
@@ -156,7 +156,7 @@ def test_options_from_a_file_over_tls_with_a_key(tmp_path: Path) -> None:
         assert told[1]["id"] == "mine"
         run.process.send_signal(signal.SIGTERM)
         done = run.end()
-    assert done.status == 0
+    assert done.status == 128 + signal.SIGTERM
     assert not [line for line in done.err.splitlines() if line.startswith("{")]
 
 

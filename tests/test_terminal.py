@@ -529,3 +529,32 @@ def test_plain_text_keeps_what_is_harmless() -> None:
 
 def _opened(file: TextIO) -> Terminal:
     return open_terminal(quiet=False, no_partials=False, say=print, file=file)
+
+
+HEBREW = "שלום, עולם!"
+FSI, PDI = "\u2068", "\u2069"
+
+
+@pytest.mark.parametrize("speaker", [None, "left"])
+def test_text_from_the_right_is_isolated(speaker: str | None) -> None:
+    """Its direction is its own, and that of the label and the other rows stays theirs."""
+    glass = Glass()
+    glass.feed(said(f" {HEBREW}", f" {HEBREW}", speaker=speaker))
+    region = glass.file.getvalue()
+    label = f"{speaker}: " if speaker else ""
+    assert f"{label}{FSI}{HEBREW}" in region
+    glass.feed(said("", final=True, speaker=speaker))
+    glass.feed(said(" Hello.", segment=1, final=True, speaker=speaker))
+    glass.terminal.close()
+    written = glass.file.getvalue()
+    assert f"{label}{FSI}{HEBREW}{PDI}\n" in written
+    assert f"{label}Hello.\n" in written
+    assert written.count(FSI) == written.count(PDI)
+
+
+def test_pipes_get_no_marks_of_direction() -> None:
+    file = io.StringIO()
+    lines = Lines(file, quiet=True, say=lambda told: None)
+    lines.event(said(f" {HEBREW}", final=True))
+    lines.close()
+    assert file.getvalue() == f"{HEBREW}\n"

@@ -2,6 +2,8 @@
 // connect.js, with the same interface: {kind, send(event), push(pcm), close()}.
 // `on` has event(message) and closed(reason). Source: OpenAI's Realtime API, WebRTC.
 
+import { server } from "./root.js";
+
 const ANY = 1000; // ms until an offer goes out with what addresses there are
 const CONNECTED = 3000; // ms until the call has to be there,
 const AFTER = 1500; // or at least so many after the answer
@@ -19,21 +21,22 @@ export async function call(stream, { key, query, on }) {
   const headers = key ? { Authorization: `Bearer ${key}` } : {};
   const ask = (path, more) =>
     fetch(path, { headers, signal: AbortSignal.timeout(ANSWERED), ...more });
-  const ice = await ask("/v1/realtime/ice");
+  const ice = await ask(server("v1/realtime/ice"));
   if (!ice.ok) throw new Error("the server takes no calls");
   const peer = new RTCPeerConnection(await ice.json());
   let hangUp = async () => {};
   try {
     const channel = peer.createDataChannel("oai-events");
     for (const track of stream.getAudioTracks()) peer.addTrack(track, stream);
-    const answer = await ask(`/v1/realtime/calls${query}`, {
+    const answer = await ask(server(`v1/realtime/calls${query}`), {
       method: "POST",
       headers: { "Content-Type": "application/sdp", ...headers },
       body: await offered(peer),
     });
     if (!answer.ok) throw new Error((await answer.json()).error?.message ?? answer.statusText);
+    const id = answer.headers.get("Location").split("/").at(-1);
     hangUp = () =>
-      ask(`${answer.headers.get("Location")}/hangup`, { method: "POST", keepalive: true });
+      ask(server(`v1/realtime/calls/${id}/hangup`), { method: "POST", keepalive: true });
     const sdp = await answer.text();
     const opened = new Promise((done, failed) => {
       channel.onopen = () => done(under(peer, channel, hangUp, on));

@@ -4,7 +4,7 @@ export class CaptureError extends Error {}
 
 const SECURE = () => `https://${location.host}${location.pathname}`;
 
-/** The six ways in which it fails, and what to do about each. */
+/** The ways in which it fails, and what to do about each. */
 export function told(error) {
   if (!window.isSecureContext || !navigator.mediaDevices) {
     return `Browsers give the microphone only to secure pages. Open ${SECURE()} (start the server with --tls auto), or http://localhost on the machine that it runs on.`;
@@ -20,6 +20,8 @@ export function told(error) {
       return "The microphone is in use by another program, or its driver failed. Close that program, then press Start again.";
     case "OverconstrainedError":
       return "The chosen microphone is not there any more. Choose another one in the list.";
+    case "Muted":
+      return "The system has muted the sound, so nothing is heard: another program may have it, or a key or switch. What is said until it is back is lost.";
     case "CaptureEnded":
       return "The microphone was taken away. Connect it again, or choose another one, then press Start.";
     default:
@@ -69,7 +71,7 @@ export class Recorder {
 
   async start() {
     this.context = new AudioContext();
-    await this.context.audioWorklet.addModule("/web/worklet.js");
+    await this.context.audioWorklet.addModule(new URL("worklet.js", import.meta.url));
     await this.context.resume();
     this.source = this.context.createMediaStreamSource(this.stream);
     this.node = new AudioWorkletNode(this.context, "pieces", {

@@ -1,16 +1,16 @@
 // The way to the server that always works: sound and events on a WebSocket. The other one, with the
 // same interface, is in call.js. Source: OpenAI's Realtime API.
 
+import { server } from "./root.js";
+
 const CONNECTED = 5000; // ms until it has to be there
 
 /** Sound and events on a WebSocket. */
 export function socket({ key, query, on }) {
   const protocols = key ? ["realtime", `openai-insecure-api-key.${key}`] : ["realtime"];
-  const scheme = location.protocol === "https:" ? "wss:" : "ws:";
-  const wire = new WebSocket(
-    `${scheme}//${location.host}/v1/realtime${query}${query ? "&" : "?"}audio=binary`,
-    protocols,
-  );
+  const url = server(`v1/realtime${query}${query ? "&" : "?"}audio=binary`);
+  url.protocol = url.protocol === "https:" ? "wss:" : "ws:";
+  const wire = new WebSocket(url, protocols);
   wire.binaryType = "arraybuffer";
   return new Promise((done, failed) => {
     let isOpen = false;

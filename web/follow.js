@@ -1,9 +1,11 @@
 // Server-sent events of /v1/captions -> lines. The browser reconnects by itself, after the last line.
 
+import { server } from "./root.js";
+
 /** Follow a session. `on` has line(message), tail(message), gap(message), end(), state(text). */
 export function follow(id, token, on) {
   const query = token ? `?token=${encodeURIComponent(token)}` : "";
-  const source = new EventSource(`/v1/captions/${encodeURIComponent(id)}/events${query}`);
+  const source = new EventSource(server(`v1/captions/${encodeURIComponent(id)}/events${query}`));
   let last = 0;
   source.onopen = () => on.state("Connected");
   source.onerror = () => {
@@ -28,7 +30,7 @@ export function follow(id, token, on) {
 
 /** The id in the path of a reader's page, and the token behind it. */
 export function asked() {
-  const part = location.pathname.split("/")[2] ?? "";
+  const part = location.pathname.split("/").at(-1);
   let id = part;
   try {
     id = decodeURIComponent(part);

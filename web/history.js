@@ -1,7 +1,8 @@
 // Past captions: listed, searched, read, taken away and deleted. Only where the server keeps them.
 
-import { save } from "/web/comfort.js";
-import { clock } from "/web/transcript.js";
+import { save } from "./comfort.js";
+import { server } from "./root.js";
+import { clock } from "./transcript.js";
 
 const FORMS = ["txt", "srt", "vtt", "json"];
 const PAUSE = 200; // ms without typing before it is looked for
@@ -14,7 +15,7 @@ let timer = null;
 /** A request with the key that is on the page. */
 function ask(path, method = "GET") {
   const key = at("key").value;
-  return fetch(path, { method, headers: key ? { Authorization: `Bearer ${key}` } : {} });
+  return fetch(server(path), { method, headers: key ? { Authorization: `Bearer ${key}` } : {} });
 }
 
 function tell(text) {
@@ -36,7 +37,7 @@ function button(text, label, act) {
 
 /** The button is there if the server has a history, and this page may see it. */
 async function offer() {
-  const answer = await ask("/v1/captions?limit=1").catch(() => null);
+  const answer = await ask("v1/captions?limit=1").catch(() => null);
   at("past-open").hidden = !(answer?.ok && (await answer.json()).kept);
 }
 
@@ -45,7 +46,7 @@ async function list(isMore) {
   const turn = ++asked;
   const query = new URLSearchParams({ q: at("past-query").value, limit: "20" });
   if (isMore) query.set("after", at("past-list").lastElementChild.dataset.id);
-  const answer = await ask(`/v1/captions?${query}`).catch(() => null);
+  const answer = await ask(`v1/captions?${query}`).catch(() => null);
   if (turn !== asked) return;
   if (!answer?.ok) {
     tell("The history can't be read now. Try again in a moment.");
@@ -70,14 +71,14 @@ function row(one) {
   const began = when.format(new Date(one.created * 1000));
   const name = `${began}${one.ended === null ? " (going on)" : ""}`;
   item.append(element("h3", name));
-  if (!one.matches) item.append(element("p", one.preview));
+  if (!one.matches) item.append(element("p", one.preview, { dir: "auto" }));
   for (const match of one.matches ?? []) {
-    const line = element("p", ` ${match.text}`, { className: "match" });
-    line.prepend(element("time", clock(match.start_ms)));
+    const line = element("p", ` ${match.text}`, { className: "match", dir: "auto" });
+    line.prepend(element("time", clock(match.start_ms), { dir: "ltr" }));
     item.append(line);
   }
-  const path = `/v1/captions/${encodeURIComponent(one.id)}`;
-  const text = element("pre", "", { hidden: true, tabIndex: 0 });
+  const path = `v1/captions/${encodeURIComponent(one.id)}`;
+  const text = element("pre", "", { hidden: true, tabIndex: 0, dir: "auto" });
   text.setAttribute("aria-label", `Captions of ${began}`);
   item.append(
     button("Read", `Read ${began}`, () => read(path, text)),

@@ -1,12 +1,14 @@
 // The caption page: one click to captions, links for others, and files.
 
-import { devices, microphone, tab, told } from "/web/capture.js";
-import { comfort, keep, kept, put, save } from "/web/comfort.js";
-import { written } from "/web/documents.js";
-import { putRest, takeRest } from "/web/rest.js";
-import { Session } from "/web/session.js";
-import { Transcript } from "/web/transcript.js";
-import { upload } from "/web/upload.js";
+import { Awake } from "./awake.js";
+import { devices, microphone, tab, told } from "./capture.js";
+import { comfort, keep, kept, put, save } from "./comfort.js";
+import { written } from "./documents.js";
+import { putRest, takeRest } from "./rest.js";
+import { server } from "./root.js";
+import { Session } from "./session.js";
+import { Transcript } from "./transcript.js";
+import { upload } from "./upload.js";
 
 const at = (id) => document.getElementById(id);
 const transcript = new Transcript();
@@ -15,7 +17,8 @@ const query = new URLSearchParams(location.search);
 let session = null;
 let talk = null; // by which the server knows what is said, see `Session`
 let isWhole = true; // it has all lines that are on the page
-let wakeLock = null;
+const awake = new Awake();
+let isMuted = false; // the system has taken the sound away
 let clock = 0; // ms recorded by all sessions of this page
 
 function status(text) {
@@ -63,10 +66,18 @@ const on = {
     session = null;
     at("start").textContent = "Start";
     at("level").value = 0;
-    wakeLock?.release();
+    awake.drop();
+    muted(false);
     status("Stopped.");
   },
 };
+
+/** Phones give the sound to a call, and keyboards have a key for it: then silence comes. */
+function muted(is) {
+  if (is) problem(told({ name: "Muted" }));
+  else if (isMuted) problem("");
+  isMuted = is;
+}
 
 async function begin(open) {
   problem("");
@@ -83,12 +94,15 @@ async function begin(open) {
       problem(told({ name: "CaptureEnded" }));
       session?.stop();
     });
+    track.addEventListener("mute", () => muted(true));
+    track.addEventListener("unmute", () => muted(false));
+    if (track.muted) muted(true);
   }
   await list();
   session = new Session(stream, options(), on, { first: clock, talk });
   try {
     await session.start();
-    wakeLock = await navigator.wakeLock?.request("screen").catch(() => null);
+    if (session) awake.hold();
   } catch (error) {
     problem(`${error.message}. Check that the server runs, and the key; then press Start.`);
     session?.recorder?.stop();
@@ -143,15 +157,15 @@ async function list() {
 }
 
 async function share() {
-  const answer = await fetch(`/v1/captions/${talk.id}/share`, { method: "POST", headers: auth() });
+  const answer = await fetch(server(`v1/captions/${talk.id}/share`), { method: "POST", headers: auth() });
   if (!answer.ok) {
     problem("No link could be made. Is the key right?");
     return;
   }
-  const { url, overlay } = await answer.json();
-  at("links").replaceChildren(...[["Viewer", url], ["Overlay", overlay]].flatMap(([name, to]) => {
+  const { token } = await answer.json();
+  at("links").replaceChildren(...[["Viewer", "view"], ["Overlay", "overlay"]].flatMap(([name, page]) => {
     const link = document.createElement("a");
-    link.href = to;
+    link.href = server(`${page}/${talk.id}?token=${encodeURIComponent(token)}`);
     link.target = "_blank";
     link.textContent = name;
     return [link, " "];
@@ -166,7 +180,7 @@ async function renew() {
 
 async function download() {
   const form = at("form").value;
-  const asks = talk && isWhole && fetch(`/v1/captions/${talk.id}.${form}`, { headers: auth() });
+  const asks = talk && isWhole && fetch(server(`v1/captions/${talk.id}.${form}`), { headers: auth() });
   const answer = await asks;
   const blob = answer?.ok ? await answer.blob() : written(transcript.lines, form);
   save(blob, `captions.${form}`);
@@ -275,7 +289,7 @@ async function prepare() {
     ...codes.split(" ").map((code) => new Option(names.of(code), code)),
   );
   at("language").value = kept("language", "");
-  const answer = await fetch("/v1/models", { headers: auth() });
+  const answer = await fetch(server("v1/models"), { headers: auth() });
   const models = answer.ok ? (await answer.json()).data : [];
   at("model").replaceChildren(
     new Option("Default", ""),

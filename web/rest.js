@@ -1,6 +1,6 @@
 // What had been recorded and not yet captioned when the page was left: captioned after a reload.
 
-import { MS } from "/web/session.js";
+import { MS } from "./session.js";
 
 const STORE = "livecap.rest";
 

@@ -1,9 +1,9 @@
 // One talk: sound goes to the server by the best way there is, captions come back. When the
 // connection breaks, what was not captioned for good is sent again on the next one.
 
-import { Recorder } from "/web/capture.js";
-import { call } from "/web/call.js";
-import { socket } from "/web/connect.js";
+import { Recorder } from "./capture.js";
+import { call } from "./call.js";
+import { socket } from "./connect.js";
 
 export const MS = 16; // samples of what is recorded
 const KEPT = 120; // seconds of sound that are kept to be sent again

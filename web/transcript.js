@@ -14,13 +14,18 @@ export class Transcript {
   constructor() {
     this.log = document.getElementById("log");
     this.more = document.getElementById("more");
+    this.below = document.getElementById("tail");
     this.said = document.querySelector("#tail .said");
     this.open = document.querySelector("#tail .open");
     this.lines = [];
     this.unseen = 0;
-    this.isAtEnd = true;
+    this.isAtEnd = true; // the newest line is followed, until the reader scrolls up
+    this.top = 0; // where the log stood when it was last looked at
     this.log.addEventListener("scroll", () => this.look());
     this.more.addEventListener("click", () => this.toEnd());
+    // A tail that takes another row, a larger letter or a turned phone leaves the log less room.
+    const sizes = new ResizeObserver(() => this.isAtEnd && this.toEnd());
+    for (const one of [this.log, this.below]) sizes.observe(one);
   }
 
   /** A final line: {start_ms, text}. */
@@ -28,6 +33,7 @@ export class Transcript {
     this.lines.push(line);
     const time = document.createElement("time");
     time.textContent = clock(line.start_ms);
+    time.dir = "ltr";
     this.append([time, line.text], line.language);
   }
 
@@ -40,11 +46,11 @@ export class Transcript {
   append(parts, language) {
     const row = document.createElement("p");
     row.append(...parts);
+    row.dir = "auto"; // Arabic and Hebrew run from the right, whatever the page's own language
     if (language) row.lang = language;
-    const follows = this.isAtEnd;
     this.log.append(row);
-    if (follows) {
-      this.log.scrollTop = this.log.scrollHeight;
+    if (this.isAtEnd) {
+      this.toEnd();
     } else {
       this.unseen += 1;
       this.more.textContent = `${this.unseen} new ${this.unseen === 1 ? "line" : "lines"}`;
@@ -57,11 +63,17 @@ export class Transcript {
   tail(said, open) {
     this.said.textContent = said;
     this.open.textContent = open;
+    this.below.scrollTop = this.below.scrollHeight;
   }
 
+  /** Only a reader moves the log up: where lines come faster than events, its end is further away
+   * than it was, and that is no reason to stay behind.
+   */
   look() {
     const { scrollTop, scrollHeight, clientHeight } = this.log;
-    this.isAtEnd = scrollHeight - scrollTop - clientHeight < NEAR;
+    const isNear = scrollHeight - scrollTop - clientHeight < NEAR;
+    if (isNear || scrollTop < this.top) this.isAtEnd = isNear;
+    this.top = scrollTop;
     if (this.isAtEnd) {
       this.unseen = 0;
       this.more.hidden = true;
@@ -69,6 +81,7 @@ export class Transcript {
   }
 
   toEnd() {
+    this.isAtEnd = true;
     this.log.scrollTop = this.log.scrollHeight;
     this.look();
   }

@@ -1,5 +1,7 @@
 // A media file -> its captions, by /v1/audio/transcriptions, with progress while it goes up.
 
+import { server } from "./root.js";
+
 export function upload(file, { headers, model, onProgress }) {
   const form = new FormData();
   form.append("model", model || "whisper-1");
@@ -7,7 +9,7 @@ export function upload(file, { headers, model, onProgress }) {
   form.append("file", file);
   return new Promise((done, failed) => {
     const request = new XMLHttpRequest(); // fetch tells nothing of what has gone up
-    request.open("POST", "/v1/audio/transcriptions");
+    request.open("POST", server("v1/audio/transcriptions"));
     for (const [name, value] of Object.entries(headers)) request.setRequestHeader(name, value);
     request.responseType = "json";
     request.upload.onprogress = ({ loaded, total }) => onProgress(loaded / total);

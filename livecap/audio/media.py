@@ -21,7 +21,7 @@ from livecap.events import RATE
 _MOST = 1 << 20  # samples of all channels in a piece, whatever the header says of the rate
 FILE_SECONDS, PIPE_SECONDS = 1.0, 0.2  # of audio in a piece: for speed, and for low delay
 _PATIENCE = 16  # errors in a row from a demuxer before it is given up
-_LATE = 3600  # seconds: no stream starts this late; it is a broadcast's clock then
+_LATE = 3600  # seconds: no track starts this late; it is a broadcast's clock then
 _PLACING = {"matroska", "webm", "mov", "mp4"}  # containers that place a track in time
 _FORMATS = {"u8", "s16", "s32", "flt", "dbl"}  # sample formats that PyAV gives as arrays
 _CONVERT = "If it plays elsewhere, convert it first: ffmpeg -i input -ar 16000 -ac 1 output.wav"
@@ -56,6 +56,8 @@ class Media:
         self._container: Any = self._open_first()
         self.tracks = [_track(stream, self._container) for stream in self._audio()]
         self._stream: Any = self._choose()
+        self.track = int(self._wanted or 0)  # of `tracks`
+        self.subtitles = [stream.language or "und" for stream in self._container.streams.subtitles]
         self._origin = 0.0  # seconds at which the container's timeline begins
         self._placed = False  # whether the container places its tracks in time
         self._frames = self._decode()
@@ -67,11 +69,14 @@ class Media:
         fifo, form, start = av.AudioFifo(), None, None
         names: tuple[str, ...] = ()
         for frame in self._frames:
+            time = self._time(frame)
+            if self._timeline.is_covered(time, frame.samples / frame.rate):
+                continue
             form_now = (frame.format.name, frame.layout.name, frame.rate)
             if form_now != form:
                 check(frame.rate, frame.layout.nb_channels)
                 self._timeline.settle()
-            jump = self._timeline.place(self._time(frame))
+            jump = self._timeline.place(time)
             if form_now != form or jump is not None:
                 if fifo.samples:
                     yield _piece(fifo, names, start)
@@ -188,7 +193,11 @@ class Media:
 
         self._placed = bool(_PLACING.intersection(self._container.format.name.split(",")))
         start = float((self._container.start_time or 0) / 1_000_000)
-        self._origin = 0.0 if self._placed and start < _LATE else start
+        # Players show the start of a cut that keeps its times as zero. A track that is alone has a
+        # place in what it was taken from.
+        is_alone = len(self._audio()) + len(self._container.streams.video) == 1
+        is_late = start > (_LATE if is_alone else 0)
+        self._origin = start if is_late or not self._placed else 0.0
         end: float | None = None
         for packet in self._packets():
             try:

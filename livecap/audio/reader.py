@@ -63,6 +63,7 @@ class Reader:
         self._timeline = Timeline()
         self._media: Media | None = None
         self._tracks: tuple[Track, ...] = ()
+        self._subtitles: tuple[str, ...] = ()  # language codes
         self._duration: int | None = None
         with ExitStack() as closing:
             stream = open_path(source) if isinstance(source, Path) else source
@@ -84,6 +85,16 @@ class Reader:
     def tracks(self) -> tuple[Track, ...]:
         """All audio tracks there are."""
         return self._tracks
+
+    @property
+    def track(self) -> int:
+        """The number of the track that is read."""
+        return self._media.track if self._media is not None else 0
+
+    @property
+    def subtitles(self) -> tuple[str, ...]:
+        """The language codes of subtitle tracks that are in the container already."""
+        return self._subtitles
 
     @property
     def duration(self) -> int | None:
@@ -133,6 +144,7 @@ class Reader:
         closing.callback(media.close)
         self._media = media
         self._tracks = tuple(media.tracks)
+        self._subtitles = tuple(media.subtitles)
         return media.pieces()
 
     def _plain(self, head: Riff) -> Iterator[Piece]:

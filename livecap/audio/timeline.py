@@ -6,6 +6,7 @@ from livecap.events import RATE, Gap
 
 JITTER = RATE * 50 // 1000  # samples: timestamps off by less are rounding, not missing audio
 _AFTER_DAMAGE = RATE * 5 // 1000  # samples: the same, behind packets that could not be decoded
+_OVERLAPS = 10  # more than one part in so many of the audio: its timestamps are another clock's
 _RESTART = RATE  # samples back in time that mean a new recording, not overlap or clock drift
 
 
@@ -18,6 +19,25 @@ class Timeline:
         self.damaged = False  # whether something could not be decoded since the last frame
         self._started = False
         self._offset = 0.0  # added to timestamps; grows when they start again
+        self._overlaps = False  # frames lie where there is audio already
+        self._left_out = 0.0  # samples of such frames
+
+    def is_covered(self, time: float | None, seconds: float) -> bool:
+        """Whether a frame of this length lies, by its time in samples, where audio is already.
+
+        Recordings that were joined without decoding overlap by what encoders add at both ends:
+        to take all of it would make times later with each of them. Where that is much of all, the
+        timestamps are of no use, and nothing is left out.
+        """
+        if time is None or not self._started:
+            return False
+        behind, length = self.position - time - self._offset, seconds * RATE
+        limit = JITTER if not self._overlaps else length / 2
+        self._overlaps = max(limit, length / 2) <= behind <= _RESTART
+        if self._left_out > RATE + self.position / _OVERLAPS:
+            self._overlaps = False
+        self._left_out += length if self._overlaps else 0.0
+        return self._overlaps
 
     def place(self, time: float | None) -> int | None:
         """Time of a frame, in samples -> where it starts, or None if it follows the last one.

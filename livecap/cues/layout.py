@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import Literal
 
 from livecap.errors import ConfigError
 from livecap.events import RATE
@@ -32,6 +33,8 @@ class Layout:
     close_gap: int = RATE // 2  # samples; a shorter gap is closed to min_gap
     hang_over: int = RATE * 3 // 2  # samples a cue may stay after its last word
     lead: int = RATE * 3 // 10  # samples a cue may start later than its first word
+    # Who speaks at once has a line each in one cue, or cues that overlap.
+    together: Literal["lines", "cues"] = "lines"
 
     def __post_init__(self) -> None:
         _within("max_line_width", self.max_line_width, NARROWEST, WIDEST)
@@ -66,7 +69,14 @@ PRESETS = MappingProxyType(
         "bbc": Layout(max_line_width=37, max_speed=15, min_duration=RATE),
         # DCMP captioning key: 32 x 2; for adult culture titles at least 2 s and at most 225
         # words a minute. A lone short word has to hang over for its 2 s.
-        "dcmp": Layout(max_line_width=32, max_speed=18, min_duration=2 * RATE, hang_over=2 * RATE),
+        # Captions stand below their speakers, so that two may stand at once.
+        "dcmp": Layout(
+            max_line_width=32,
+            max_speed=18,
+            min_duration=2 * RATE,
+            hang_over=2 * RATE,
+            together="cues",
+        ),
         # CEA-608: 32 columns. Two of its rows, since what is sent as one caption is cut off by
         # some encoders after 52 characters (OBS Studio issue 5191). Shortest time: 1 s, ours.
         "live608": Layout(max_line_width=32, min_duration=RATE),

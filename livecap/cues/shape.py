@@ -25,6 +25,8 @@ class Cue:
     speaker: str | None = None
     estimated: bool = False  # its start or end is not from alignment, or had to be moved
     fast: bool = False  # it asks for more than the layout's reading speed, as the speech does
+    spoken: int = 0  # samples: where its last word ends
+    speakers: tuple[str | None, ...] = ()  # of each line, if there are several
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,11 @@ class Shaper:
         self._segment = -1  # of the last caption with words
         self._end: int | None = None  # samples: where the last finished cue ends
         self._heard = 0  # samples: what the stream has reached; no cue lasts beyond
+
+    @property
+    def held_from(self) -> int | None:
+        """The sample at which text begins that may still change; None if there is none."""
+        return self._held[0].start if self._held else None
 
     def feed(self, caption: Caption) -> list[Cue]:
         """A caption -> the cues that are final now. Its tail is not looked at."""
@@ -145,6 +152,7 @@ class Shaper:
             estimated=not (first.start_known and last.end_known)
             or start - first.start > self._layout.lead,
             fast=width * RATE > self._layout.max_speed * (end - start),
+            spoken=max(piece.end for piece in span.pieces),
         )
 
     def _cue_end(self, start: int, width: int, span: _Span) -> int:

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from livecap.engine.pages import Table
 
-# How decoding finds back to an earlier text after a disagreement (prompt lookup). A wrong guess costs
-# some rows of one pass, a missed one a pass for each token.
+# How decoding finds back to an earlier text after a disagreement (prompt lookup). A wrong guess
+# costs some rows of one pass, a missed one a pass for each token.
 DRAFT_NGRAM = 2  # tokens that have to be the same, anywhere behind the disagreement
 DRAFT_NEAR = 3  # tokens right behind it, of which one that is the same is enough
 DRAFT_ROWS = 8  # tokens that are guessed at first; when they are right, all the rest is

@@ -14,12 +14,14 @@ from typing import Protocol
 from livecap.config import DecodeConfig, ModelConfig, OutputConfig, VadConfig
 from livecap.cues import preset
 from livecap.errors import LivecapError, OutputError
-from livecap.events import RATE, Event, Language, Unrecognised
+from livecap.events import RATE, Caption, Event, Language, Unrecognised
 from livecap.frontends.messages import report
 from livecap.frontends.progress import Display, clock, open_display
 from livecap.frontends.pump import ReadConfig
 from livecap.frontends.runs import Progress, Run
-from livecap.sinks import Options, Source, Writer, is_complete, open_writer, plan
+from livecap.frontends.tally import hurried
+from livecap.frontends.targets import Targets, settle, signature, targets_of
+from livecap.sinks import Options, Source, Writer, open_writer
 from livecap.sinks.lines import record, strict_json
 
 TIMED = frozenset({"srt", "vtt"})  # formats whose cues need the times of words
@@ -69,15 +71,19 @@ def run_batch(paths: Sequence[str], config: BatchConfig, start: Start) -> int:
         task=config.decode.task,
     )
     targets = _targets(paths, config)
-    todo = [path for path in paths if outputs.json_lines or targets[path]]
+    todo = [path for path in paths if outputs.json_lines or targets[path].todo]
     display = open_display(quiet=outputs.quiet, files=len(todo))
     for path in paths:
-        if path not in todo:
-            display.say(f"{path}: captioned already; --overwrite does it again")
+        for note in targets[path].notes:
+            display.say(note)
+        for warning in targets[path].warnings:
+            report(f"livecap: {warning}")
     if not todo:
         display.close()
         return DONE
-    timed = not outputs.json_lines and TIMED & {name for path in todo for name in targets[path]}
+    timed = not outputs.json_lines and TIMED & {
+        name for path in todo for name in targets[path].todo
+    }
     if timed:
         config = replace(config, decode=replace(config.decode, words=True))
     try:
@@ -86,27 +92,13 @@ def run_batch(paths: Sequence[str], config: BatchConfig, start: Start) -> int:
         display.close()
 
 
-def _targets(paths: Sequence[str], config: BatchConfig) -> dict[str, dict[str, Path | None]]:
-    """For each input the outputs that are still to be written; None is standard output."""
+def _targets(paths: Sequence[str], config: BatchConfig) -> dict[str, Targets]:
+    """For each input the outputs that are still to be written."""
     track = config.read.track
     number = int(track) if track is not None and track.isdigit() else None
-    sources = [Source(path, number) for path in paths]
-    if config.output.json_lines:
-        return {path: {} for path in paths}
-    planned = plan(
-        sources,
-        config.output.names,
-        output=config.output.output,
-        language=config.decode.language,
-    )
-    return {
-        path: {
-            name: target
-            for name, target in outputs.items()
-            if target is None or config.output.overwrite or not is_complete(target)
-        }
-        for path, outputs in zip(paths, planned, strict=True)
-    }
+    # A translation is English, whatever is spoken.
+    language = "en" if config.decode.task == "translate" else config.decode.language
+    return targets_of([Source(path, number) for path in paths], config.output, language)
 
 
 class _Batch:
@@ -115,7 +107,7 @@ class _Batch:
     def __init__(
         self,
         config: BatchConfig,
-        targets: Mapping[str, Mapping[str, Path | None]],
+        targets: Mapping[str, Targets],
         options: Options,
         display: Display,
     ) -> None:
@@ -124,6 +116,8 @@ class _Batch:
         self.options = options
         self.display = display
         self.writers: dict[str, list[Writer]] = {}
+        self.languages: dict[str, str] = {}  # of each input, once that is known
+        self.signatures: dict[str, tuple[int, int] | None] = {}  # as they were when opened
         self.failed = 0
         self.begun = time.monotonic()
 
@@ -143,12 +137,13 @@ class _Batch:
     def _open(self, path: str) -> None:
         """Open the outputs of an input that could be opened."""
         self.writers[path] = []
+        self.signatures[path] = signature(path)
+        targets = self.targets[path]
         try:
-            for name, target in self.targets[path].items():
+            for name, target in targets.todo.items():
                 sink = sys.stdout.buffer if target is None else target
-                writer = open_writer(
-                    name, sink, options=self.options, overwrite=self.config.output.overwrite
-                )
+                overwrite = self.config.output.overwrite or target in targets.renewed
+                writer = open_writer(name, sink, options=self.options, overwrite=overwrite)
                 self.writers[path].append(writer)
         except OutputError:
             self._close(path, complete=False)
@@ -159,7 +154,10 @@ class _Batch:
             writer.write(event)
         if self.config.output.json_lines:
             _emit({"file": path, **record(event)})
+        if isinstance(event, Caption) and event.language:
+            self.languages.setdefault(path, event.language)
         if isinstance(event, Language):
+            self.languages.setdefault(path, event.code)
             self.display.say(f"{path}: language {event.code} ({event.probability:.2f})")
         if isinstance(event, Unrecognised):
             stretch = f"{clock(event.start)} to {clock(event.end)}"
@@ -170,29 +168,50 @@ class _Batch:
         if progress.state == "running":
             return
         path, failure = progress.path, progress.failure
+        changed = self.signatures.pop(path, None) not in (None, signature(path))
+        complete = progress.state == "finished" and not changed
+        names = [target for target in self.targets[path].todo.values() if target]
+        fast = max((writer.fast for writer in self.writers.get(path, ())), default=0)
         try:
-            self._close(path, complete=progress.state == "finished")
+            self._close(path, complete=complete)
         except OutputError as error:
             failure = failure or error
+        else:
+            names = self._settle(path) if complete and not failure else names
         if failure:
             self.failed += 1
             told = str(failure)
             report(f"livecap: {told if told.startswith(path) else f'{path}: {told}'}")
         elif progress.discarded is not None:
-            self._summarise(progress)
+            self._summarise(progress, names, fast)
+            if changed:
+                self.display.say(
+                    f"{path} changed while it was read: what came later may be missing, "
+                    "and the next run captions it again"
+                )
         if self.config.output.json_lines:
             _emit(_ended(progress, failure))
 
-    def _summarise(self, progress: Progress) -> None:
+    def _settle(self, path: str) -> list[Path]:
+        """Complete outputs take their final names -> those."""
+        language = self.languages.get(path)
+        if self.config.decode.task == "translate":
+            language = None  # it is English, and named so from the start
+        names, warnings = settle(self.targets[path], self.config.output, language)
+        for warning in warnings:
+            report(f"livecap: {path}: {warning}")
+        return names
+
+    def _summarise(self, progress: Progress, names: Sequence[Path], fast: int) -> None:
         took = max(time.monotonic() - self.begun, 1e-3)
-        names = [str(target) for target in self.targets[progress.path].values() if target]
         packets = "packet" if progress.damaged == 1 else "packets"
         lost = f", {progress.damaged} damaged {packets} left out" if progress.damaged else ""
         rest = ", stopped before the end" if progress.state == "stopped" else ""
         self.display.say(
-            f"{progress.path}{' -> ' if names else ''}{', '.join(names)}: "
+            f"{progress.path}{' -> ' if names else ''}{', '.join(map(str, names))}: "
             f"{clock(progress.done)} in {took:.1f} s, "
-            f"{100 * (progress.discarded or 0):.0f} % silence{lost}{rest}"
+            f"{100 * (progress.discarded or 0):.0f} % silence"
+            f"{hurried(fast, self.options.layout)}{lost}{rest}"
         )
 
     def _close(self, path: str, *, complete: bool) -> None:

@@ -2,12 +2,20 @@
 
 import glob
 import os
+import re
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from livecap.errors import AudioError
 
 STDIN = "-"
+SEPARATORS = r"[\\/]" if os.name == "nt" else "/"
+# Folders that network drives and systems keep beside one's own: previews, deleted files, copies.
+SIDE_FOLDERS = frozenset(
+    {
+        "@eaDir", "#recycle", "#snapshot", "@Recycle", "@Recently-Snapshot", "@tmp",
+        "$RECYCLE.BIN", "RECYCLER", "System Volume Information", "lost+found", "__MACOSX",
+    }
+)  # fmt: skip
 # In a folder, only what looks like media is taken; files named one by one are judged by their
 # bytes.
 MEDIA = frozenset(
@@ -54,7 +62,8 @@ def _one(text: str) -> Iterator[str]:
     elif os.path.isdir(text):
         yield from _folder(text)
     elif glob.has_magic(text) and not os.path.lexists(text):
-        matches = sorted(path for path in glob.glob(text, recursive=True) if os.path.isfile(path))
+        root, *parts = _parts(text)
+        matches = sorted({path for path in _matches(root, parts) if os.path.isfile(path)})
         if not matches:
             raise AudioError(f"No file matches {text!r}", remedy="Check the pattern.")
         yield from matches
@@ -62,11 +71,74 @@ def _one(text: str) -> Iterator[str]:
         yield text
 
 
+def _parts(pattern: str) -> list[str]:
+    """A pattern -> the folder where it begins, and the names below it."""
+    drive, rest = os.path.splitdrive(pattern)
+    root = drive + (os.sep if os.path.isabs(pattern) else "")
+    return [root, *(part for part in re.split(SEPARATORS, rest) if part)]
+
+
+def _matches(base: str, parts: Sequence[str]) -> Iterator[str]:
+    """What a pattern matches below a folder. A name that is there as it was written is that one,
+    whatever its brackets could mean.
+    """
+    if not parts:
+        yield base
+        return
+    head, *rest = parts
+    literal = os.path.join(base, head)
+    if not glob.has_magic(head) or os.path.lexists(literal):
+        if os.path.lexists(literal):
+            yield from _matches(literal, rest)
+    elif head == "**":
+        for folder, names in _walk(base or os.curdir):
+            inside = base if folder == os.curdir else folder.removeprefix(os.curdir + os.sep)
+            yield from _matches(inside, rest) if rest else (os.path.join(inside, n) for n in names)
+    else:
+        quoted = head.replace("[", "[[]")  # "[1080p] *" means those brackets, if they are there
+        for name in glob.glob(quoted, root_dir=base or None) or glob.glob(
+            head, root_dir=base or None
+        ):
+            if name not in SIDE_FOLDERS:
+                yield from _matches(os.path.join(base, name), rest)
+
+
+def _walk(top: str) -> Iterator[tuple[str, list[str]]]:
+    """A folder and those below it, each once, with the names of their files; nothing that is
+    hidden, and no folder that a system keeps for itself. Folders that are linked to come last:
+    whatever is in there anyway has its own name, and a link to a folder around it is a circle.
+    """
+    seen = set[str]()
+    waiting = [top]
+    while waiting:
+        for folder, folders, names in os.walk(waiting.pop(0)):
+            place = os.path.realpath(folder)
+            if place in seen:
+                folders.clear()
+                continue
+            seen.add(place)
+            folders[:] = sorted(name for name in folders if _is_shown(name))
+            paths = [os.path.join(folder, name) for name in folders]
+            waiting += [path for path in paths if os.path.islink(path) and not _is_circle(path)]
+            yield folder, sorted(name for name in names if not name.startswith("."))
+
+
+def _is_circle(link: str) -> bool:
+    """Whether a link names a folder around itself."""
+    around, target = os.path.realpath(os.path.dirname(link)), os.path.realpath(link)
+    return os.path.join(around, "").startswith(os.path.join(target, ""))
+
+
+def _is_shown(name: str) -> bool:
+    return not name.startswith(".") and name not in SIDE_FOLDERS
+
+
 def _folder(text: str) -> list[str]:
+    found = (os.path.join(folder, name) for folder, names in _walk(text) for name in names)
     files = sorted(
-        str(path)
-        for path in Path(text).rglob("*")
-        if path.suffix[1:].lower() in MEDIA and not path.name.startswith(".") and path.is_file()
+        path
+        for path in found
+        if os.path.splitext(path)[1][1:].lower() in MEDIA and os.path.isfile(path)
     )
     if not files:
         raise AudioError(

@@ -1,41 +1,50 @@
 """What `livecap mic` was told to write -> where that goes. Nothing is opened here."""
 
 import time
-from collections.abc import Mapping
-from pathlib import Path
 
 from livecap.config import OutputConfig, Task
 from livecap.cues import preset
 from livecap.errors import ConfigError, OutputError
-from livecap.sinks import Options, Source, format_of, is_complete, plan
+from livecap.frontends.targets import OTHERS, Targets
+from livecap.sinks import Options, Source, format_of, is_complete, plan, provenance
 
 
-def targets_of(output: OutputConfig, language: str | None) -> dict[str, Path | None]:
-    """Where each format goes; nothing without -o."""
+def targets_of(output: OutputConfig, language: str | None) -> Targets:
+    """Where each format goes; nothing without -o. `language` is that of the text, if known."""
+    source = Source(time.strftime("live-%Y%m%d-%H%M%S"))
     if output.output is None:
         if output.format:
             raise ConfigError(
                 f"-f {output.format} has no place to go", remedy="Name one, as in -o talk."
             )
-        return {}
+        return Targets(source, {})
     if output.output == "-":
         raise ConfigError(
             "Captions go to standard output already", remedy="Leave out -o -, or name a file."
         )
     names = output.names if output.format else (format_of(output.output) or "srt",)
-    source = Source(time.strftime("live-%Y%m%d-%H%M%S"))
     (found,) = plan([source], names, output=output.output, language=language)
-    return found
+    return Targets(source, found, dict(found))
 
 
-def refuse_written(targets: Mapping[str, Path | None]) -> None:
+def refuse_written(targets: Targets) -> None:
     """What was said can't be heard again: not even a text that was cut off is written over."""
-    for target in targets.values():
+    for target in targets.todo.values():
         if target and target.is_file() and target.stat().st_size:
             state = "exists" if is_complete(target) else "is left from a run that was cut off"
             raise OutputError(
                 f"{target} {state}", remedy="Add --overwrite, or choose another name."
             )
+
+
+def replaced(targets: Targets) -> list[str]:
+    """Whose work is written over, since that was asked for."""
+    known = provenance.known()
+    return [
+        f"{target} {OTHERS}; it is replaced, as --overwrite says"
+        for target in targets.todo.values()
+        if target and provenance.is_foreign(target, known)
+    ]
 
 
 def options_of(output: OutputConfig, language: str | None, task: Task) -> Options:

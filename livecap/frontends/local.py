@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from livecap.events import RATE, Event
 from livecap.frontends.begin import Setup
+from livecap.frontends.prompting import fitted
 from livecap.models.streams import live_config
 from livecap.runtime.handle import StreamHandle
 from livecap.runtime.service import Service
@@ -23,7 +24,8 @@ def load_local(model: str, setup: Setup, say: Callable[[str], None]) -> "Local":
     say(f"model: {checkpoint.name}; loading")
     loaded = load_model(checkpoint, setup.run)
     live = live_config(loaded.model, setup.live, vad=setup.vad, language=setup.decode.language)
-    service = Service(loaded, load() if setup.vad else None, setup.decode)
+    decode = fitted(loaded.model, setup.decode, say, live=True)
+    service = Service(loaded, load() if setup.vad else None, decode)
     service.warm_up()
     assert live.updates is not None
     updates = replace(live.updates, catch_up=setup.hurries)

@@ -1,11 +1,13 @@
 """Files that a model on this machine captions."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
+from livecap.audio import Reader
 from livecap.config import VadConfig
 from livecap.errors import ConfigError, OutputError
 from livecap.frontends.batch import BatchConfig
 from livecap.frontends.file import FileRun
+from livecap.frontends.prompting import fitted
 from livecap.frontends.pump import Pump
 from livecap.frontends.typed import model_of
 
@@ -27,6 +29,7 @@ def load_files(
     if model == "auto":
         say(f"model: {checkpoint.name}{_better(checkpoint.name)}")
     loaded = load_model(checkpoint, config.run)
+    decode = fitted(loaded.model, config.decode, say, live=False)
     untimed = loaded.model.untimed(config.decode.language) if times else None
     if untimed:
         raise ConfigError(f"{checkpoint.name} alone can't time words", remedy=untimed)
@@ -39,15 +42,30 @@ def load_files(
         except OutputError:
             pump.close()
             raise
+        for note in _inside(pump.reader, chosen=config.read.track is not None):
+            say(f"{path}: {note}")
         return pump
 
     return FileRun(
         loaded,
         load() if config.vad else None,
-        decode=config.decode,
+        decode=decode,
         vad=config.vad or VadConfig(),
         open_source=opened,
     )
+
+
+def _inside(reader: Reader, *, chosen: bool) -> Iterator[str]:
+    """What else a container has that could be meant, for the user."""
+    rest = [track.describe() for track in reader.tracks if track.number != reader.track]
+    if rest and not chosen:
+        yield (
+            f"audio track {reader.track} is captioned, not {'; '.join(rest)}; "
+            "--track takes another one"
+        )
+    if reader.subtitles:
+        codes = ", ".join(reader.subtitles)
+        yield f"it has subtitles of its own inside ({codes}); captions are made all the same"
 
 
 def _better(name: str) -> str:

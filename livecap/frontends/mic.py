@@ -14,16 +14,18 @@ from typing import Literal
 import numpy as np
 
 from livecap.config import OutputConfig, Task
+from livecap.cues import Layout
 from livecap.errors import LivecapError, OutputError
 from livecap.events import RATE, Event
 from livecap.frontends.audio_in import AudioIn, Chunk, Heard, Notice
 from livecap.frontends.begin import Begin
 from livecap.frontends.captioner import Captioner
 from livecap.frontends.keys import unechoed
-from livecap.frontends.live_outputs import options_of, refuse_written, targets_of
+from livecap.frontends.live_outputs import options_of, refuse_written, replaced, targets_of
 from livecap.frontends.messages import report
 from livecap.frontends.pushing import passing
-from livecap.frontends.tally import Tally
+from livecap.frontends.tally import Tally, hurried
+from livecap.frontends.targets import settle
 from livecap.sinks import Writer, open_writer
 from livecap.sinks.json_events import JsonEvents
 from livecap.sinks.push.options import PushOptions
@@ -50,10 +52,13 @@ class MicConfig:
 def run_mic(open_source: Callable[[], AudioIn], begin: Begin, config: MicConfig) -> int:
     """Caption live audio -> exit status. Raises LivecapError for what can't begin at all."""
     # What can't work is said before a model is loaded.
-    targets = targets_of(config.output, config.language)
+    is_translated = config.task == "translate"
+    targets = targets_of(config.output, "en" if is_translated else config.language)
     options = options_of(config.output, config.language, config.task)
     if not config.output.overwrite:
         refuse_written(targets)
+    for warning in replaced(targets) if config.output.overwrite else ():
+        report(f"livecap: {warning}")
     to = passing(config.push, lambda told: report(f"livecap: {told}"))
     terminal = _terminal(config)
     writers: list[Writer] = [to] if to else []
@@ -63,7 +68,7 @@ def run_mic(open_source: Callable[[], AudioIn], begin: Begin, config: MicConfig)
         captioner = begin(terminal.notice)
         source = open_source()  # only now: nothing that is said has to wait for a model
         try:
-            for name, target in targets.items():
+            for name, target in targets.todo.items():
                 assert target is not None
                 overwrite = config.output.overwrite
                 writers.append(open_writer(name, target, options=options, overwrite=overwrite))
@@ -79,7 +84,11 @@ def run_mic(open_source: Callable[[], AudioIn], begin: Begin, config: MicConfig)
         failed = [error for writer in writers if (error := _close(writer, complete=is_complete))]
     for error in failed:
         report(f"livecap: {error}")
-    run.summarise()
+    if is_complete and not failed:
+        language = None if is_translated else captioner.language
+        for warning in settle(targets, config.output, language)[1]:
+            report(f"livecap: {warning}")
+    run.summarise(options.layout)
     if run.gone:
         raise run.gone
     return status or (FAILED if failed else DONE)
@@ -231,10 +240,11 @@ class _Run:
                 self.writers.remove(writer)
                 report(f"livecap: {error}")
 
-    def summarise(self) -> None:
-        """Duration, words and lag."""
+    def summarise(self, layout: Layout) -> None:
+        """Duration, words and lag; and how many captions of that layout come too fast."""
         if not self.config.output.quiet:
-            report(f"livecap: {self.tally.summary(self._captured)}")
+            fast = max((writer.fast for writer in self.writers), default=0)
+            report(f"livecap: {self.tally.summary(self._captured)}{hurried(fast, layout)}")
 
 
 @contextmanager

@@ -95,6 +95,11 @@ class Passing:
         self._count = 0
         self._line = Spoken()
 
+    @property
+    def fast(self) -> int:
+        """It has no subtitles of its own."""
+        return 0
+
     def write(self, event: Event) -> None:
         """Takes an event in."""
         if not isinstance(event, Caption):

@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+from livecap.cues import Layout
 from livecap.events import RATE, Caption, Event, Gap, Unrecognised
 from livecap.sinks.live_text import clock
 
@@ -51,3 +52,9 @@ class Tally:
         if self.missing >= RATE:
             told += f", {self.missing / RATE:.0f} s of speech without text"
         return told
+
+
+def hurried(fast: int, layout: Layout) -> str:
+    """How many captions can't be read in their time, as the rest of a line; empty if all can."""
+    captions = "1 caption is" if fast == 1 else f"{fast} captions are"
+    return f", {captions} faster than {layout.max_speed} characters a second" if fast else ""

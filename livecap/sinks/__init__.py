@@ -1,7 +1,7 @@
 """Events -> text, subtitles and data, written as they are recognised."""
 
 from livecap.sinks.files import is_complete, marker
-from livecap.sinks.naming import Source, plan
+from livecap.sinks.naming import Source, plan, relabelled
 from livecap.sinks.writers import FORMATS, Options, Writer, format_of, open_writer
 
 __all__ = [
@@ -14,4 +14,5 @@ __all__ = [
     "marker",
     "open_writer",
     "plan",
+    "relabelled",
 ]

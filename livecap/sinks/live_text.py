@@ -13,6 +13,8 @@ from livecap.events import RATE, Event, Gap, Language, Unrecognised
 CELLS = 8  # of the level meter
 FLOOR = -60.0  # dBFS at which the meter is empty; it is full at 0
 BEHIND = "behind: updates are rarer"
+RIGHT_TO_LEFT = frozenset({"R", "AL"})  # Unicode's classes of Hebrew and Arabic letters
+FIRST_STRONG, POP = "\u2068", "\u2069"  # begin and end an isolate
 ROOMY = 60  # columns from which there is room to say what "behind" means
 
 
@@ -82,6 +84,18 @@ def label(speaker: str | None) -> str:
     """What stands before a speaker's words."""
     name = plain(speaker or "").strip()
     return f"{name}: " if name else ""
+
+
+def runs_from_right(text: str) -> bool:
+    """Whether some of the text does."""
+    return any(unicodedata.bidirectional(char) in RIGHT_TO_LEFT for char in text)
+
+
+def isolated(text: str) -> str:
+    """Text that a terminal orders by its own first letter, without an effect on what stands beside
+    it. Source: Unicode's annex 9, FSI and PDI.
+    """
+    return f"{FIRST_STRONG}{text}{POP}"
 
 
 def plain(text: str) -> str:

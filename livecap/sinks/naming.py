@@ -1,12 +1,13 @@
 """Inputs, formats and -o -> where every output goes. No two go to one place, none onto an input."""
 
 import hashlib
+import itertools
 import os
 import re
 import string
 import unicodedata
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,8 +54,8 @@ def plan(
 
     `output` is what -o says: None (beside the input; standard output for standard input), '-'
     (standard output), a folder that exists or ends in '/', a template with {stem}, {ext}, {lang},
-    {name} or {track}, or one file's name. {lang} is `language`, the forced one, or 'und', since
-    outputs are opened before a language is detected. Outputs that would coincide take the
+    {name} or {track}, or one file's name. {lang} is `language`, the forced one, or 'und' until one
+    is detected: see `relabelled`. Outputs that would coincide take the
     input's full name ('talk.mp3.srt'), then its track, then a number. Names too long for the
     file system are cut and end in a hash.
 
@@ -77,6 +78,23 @@ def plan(
             return [dict.fromkeys(formats)]
         return _distinct(sources, formats, plain)
     return [_one_file(sources, formats, output)]
+
+
+def relabelled(
+    source: Source, planned: Mapping[str, Path | None], output: str | None, language: str
+) -> dict[str, Path | None]:
+    """Outputs that were planned without a language -> the same under the code of one.
+
+    They are as planned unless `output` is a template with {lang}.
+    """
+    if output is None or output == STDOUT or "lang" not in _fields(output):
+        return dict(planned)
+    formats = tuple(planned)
+    for level in itertools.count():
+        base = _base(source, level)
+        if _outputs(source, formats, Template(output, UNDETERMINED), base) == planned:
+            return _outputs(source, formats, Template(output, language), base)
+    raise AssertionError("not planned from this template")
 
 
 @dataclass(frozen=True, slots=True)

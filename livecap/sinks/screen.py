@@ -26,9 +26,11 @@ from livecap.sinks.live_text import (
     Status,
     account,
     crop,
+    isolated,
     label,
     letters,
     plain,
+    runs_from_right,
     split,
     status_line,
     wrap,
@@ -152,7 +154,7 @@ class Screen:
             rows = wrap(self._known(speaker, line), self._limit)
             rest = "" if whole else rows.pop()
             if rows:
-                self._above += "".join(f"{row}\n" for row in rows)
+                self._above += "".join(f"{self._ordered(row, row, speaker)}\n" for row in rows)
                 line.text = rest + line.text[len(line.text.rstrip()) :]
                 line.fresh = False
                 self._last = speaker
@@ -163,8 +165,18 @@ class Screen:
         """The committed text; before it a label, for a new segment or if another spoke between."""
         if not line.fresh and speaker == self._last:
             return line.text
-        name = crop(self._clean(speaker or "").strip(), self._limit // 2 - 2)
-        return label(name) + line.text.lstrip()
+        return self._label(speaker) + line.text.lstrip()
+
+    def _label(self, speaker: str | None) -> str:
+        return label(crop(self._clean(speaker or "").strip(), self._limit // 2 - 2))
+
+    def _ordered(self, row: str, painted: str, speaker: str | None) -> str:
+        """A painted row whose text runs its own way, whatever the label before it does."""
+        if not runs_from_right(row):
+            return painted
+        name = self._label(speaker)
+        head = name if painted.startswith(name) else ""
+        return head + isolated(painted[len(head) :])
 
     def _frame(self) -> None:
         """What has changed goes out, unless the last frame is too young."""
@@ -211,7 +223,7 @@ class Screen:
         for row in rows:
             said, unsure = split(row, left)
             left -= letters(said)
-            painted.append(said + self._paint(unsure, TAIL))
+            painted.append(self._ordered(row, said + self._paint(unsure, TAIL), speaker))
         return painted[-most:]
 
     @property

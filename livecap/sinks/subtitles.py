@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from livecap.cues import Cue, Layout, Shaper
+from livecap.cues import Cue, Layout, Voices
 from livecap.events import (
     Caption,
     Event,
@@ -24,7 +24,7 @@ class Srt:
     """SubRip: cues numbered from 1, a comma before the milliseconds, speakers as 'Name: '."""
 
     def __init__(self, layout: Layout) -> None:
-        self._shaper = Shaper(layout, label=True)
+        self._shaper = Voices(layout, label=True)
         self._count = 0  # cues given out for good
 
     def head(self) -> str:
@@ -36,6 +36,11 @@ class Srt:
         text = self._render(cues)
         self._count += len(cues)
         return text
+
+    @property
+    def fast(self) -> int:
+        """Cues so far that ask for more than the layout's reading speed."""
+        return self._shaper.fast + sum(cue.fast for cue in self._shaper.draft())
 
     def draft(self) -> str:
         """The cues that follow if nothing more comes."""
@@ -52,7 +57,7 @@ class Vtt:
     """WebVTT: escaped text, speakers as voice tags, a note where times are estimated."""
 
     def __init__(self, layout: Layout) -> None:
-        self._shaper = Shaper(layout)
+        self._shaper = Voices(layout)
         self._estimated = False  # what the last note said; measured is the rule
 
     def head(self) -> str:
@@ -64,6 +69,11 @@ class Vtt:
         text = self._render(cues)
         self._estimated = cues[-1].estimated if cues else self._estimated
         return text
+
+    @property
+    def fast(self) -> int:
+        """Cues so far that ask for more than the layout's reading speed."""
+        return self._shaper.fast + sum(cue.fast for cue in self._shaper.draft())
 
     def draft(self) -> str:
         """The cues that follow if nothing more comes."""
@@ -79,15 +89,17 @@ class Vtt:
         return text
 
 
-def settled(shaper: Shaper, event: Event) -> list[Cue]:
+def settled(shaper: Voices, event: Event) -> list[Cue]:
     """The cues that an event makes final. Only captions have text."""
     match event:
         case Caption():
             return shaper.feed(event)
-        case Silence(speaker=None) | Gap() | Unrecognised(speaker=None):
+        case Silence() | Unrecognised():  # of one speaker; another may not be silent
+            return shaper.pause(event.start, event.end, event.speaker)
+        case Gap():
             return shaper.pause(event.start, event.end)
-        case Silence() | Unrecognised() | Language() | Pace() | Voice() | Settled():
-            return []  # one channel is silent; another may not be
+        case Language() | Pace() | Voice() | Settled():
+            return []
 
 
 def _srt_text(cue: Cue) -> str:
@@ -96,8 +108,15 @@ def _srt_text(cue: Cue) -> str:
 
 
 def _vtt_text(cue: Cue) -> str:
-    voice = " ".join((cue.speaker or "").split())
-    return (f"<v {_escaped(voice)}>" if voice else "") + _escaped("\n".join(cue.lines))
+    if not cue.speakers:
+        return _voiced(cue.speaker, "\n".join(cue.lines))
+    rows = zip(cue.speakers, cue.lines, strict=True)
+    return "\n".join(_voiced(speaker, line) for speaker, line in rows)
+
+
+def _voiced(speaker: str | None, text: str) -> str:
+    voice = " ".join((speaker or "").split())
+    return (f"<v {_escaped(voice)}>" if voice else "") + _escaped(text)
 
 
 def _escaped(text: str) -> str:

@@ -27,6 +27,11 @@ class VerboseJson:
         self._segment = -1  # of the last caption with words
         self._duration = 0  # samples
 
+    @property
+    def fast(self) -> int:
+        """It has no subtitles."""
+        return 0
+
     def write(self, event: Event) -> None:
         """Takes an event in. Raises OutputError if it can't be kept anywhere."""
         if isinstance(event, Language):

@@ -19,6 +19,10 @@ from livecap.sinks.subtitles import Srt, Vtt
 class Writer(Protocol):
     """Where events go. What was written is on disk, and parses, after every call."""
 
+    @property
+    def fast(self) -> int:
+        """Subtitles so far that ask for more than their layout's reading speed."""
+
     def write(self, event: Event) -> None:
         """Takes an event in. Raises OutputError if it can't be kept anywhere."""
 
@@ -101,6 +105,11 @@ class FileWriter:
         self._draft = b""  # what stands behind them
         self._append(format.head())
 
+    @property
+    def fast(self) -> int:
+        """See `Writer`."""
+        return _fast(self._format)
+
     def write(self, event: Event) -> None:
         """Takes an event in. Raises OutputError if it can't be kept anywhere."""
         self._append(self._format.feed(event))
@@ -132,6 +141,11 @@ class StreamWriter:
         self._stream = stream
         self._send(format.head())
 
+    @property
+    def fast(self) -> int:
+        """See `Writer`."""
+        return _fast(self._format)
+
     def write(self, event: Event) -> None:
         """Takes an event in. Raises OutputError if it can't be kept anywhere."""
         self._send(self._format.feed(event))
@@ -144,6 +158,10 @@ class StreamWriter:
     def _send(self, text: str) -> None:
         if text:
             self._stream.write(text.encode("utf-8", "replace"))
+
+
+def _fast(format: Format) -> int:
+    return format.fast if isinstance(format, Srt | Vtt) else 0
 
 
 def _on_disk(format: str, file: OutputFile, options: Options) -> Writer:

@@ -102,6 +102,11 @@ class Models:
         """Whether the default model is warm."""
         return self.loaded(self.default) is not None
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether a thread is busy with a model."""
+        return any(not future.done() for future in self._loading.values())
+
     def canonical(self, name: str | None) -> str | None:
         """What a client wrote -> the name of a model that is served, None if it is none.
 

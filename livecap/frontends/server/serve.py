@@ -4,6 +4,7 @@ import asyncio
 import os
 import socket
 import ssl
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -19,11 +20,11 @@ from livecap.frontends.server.app import build
 from livecap.frontends.server.options import ServeConfig, keys_of, refuse_exposed
 from livecap.frontends.server.parts import Parts, assemble
 from livecap.frontends.server.pool import Models, Served, load_served, served_name
-from livecap.frontends.server.server import Server, settings
+from livecap.frontends.server.server import SIGNALLED, Server, settings
 from livecap.frontends.server.sockets import endpoint
 from livecap.frontends.transcriptions import Limits, Outcome, routes
 
-STOPPED = 0  # exit status: a server is meant to be stopped
+STOPPED = 0  # exit status of a server that no signal ended
 ENDPOINTS: dict[Task, str] = {"transcribe": "transcriptions", "translate": "translations"}
 
 
@@ -98,7 +99,13 @@ class Run:
         self.server.run(sockets=bound)
         if self._failure:
             raise self._failure
-        return STOPPED
+        signalled = self.server.signalled
+        status = STOPPED if signalled is None else SIGNALLED + signalled
+        if self._parts.models.is_loading:
+            # Its thread can't be stopped, and Python would end it in the middle of C++: abort.
+            sys.stderr.flush()
+            os._exit(status)
+        return status
 
     def _started(self, task: asyncio.Task[Served]) -> None:
         """The first model is warm; without it there is nothing to serve."""

@@ -56,12 +56,14 @@ class Server(uvicorn.Server):
         self._drain = drain
         self._grace = grace
         self._leave = leave
+        self.signalled: int | None = None  # the number of the signal that stopped it
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """A signal: stop; at a second one leave at once."""
         if self.should_exit:
             self._leave(SIGNALLED + sig)
         self.should_exit = True
+        self.signalled = sig
         report("livecap serve: finishing what was heard; once more to leave at once")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from threading import Condition, Thread
 from typing import Literal
 
-from livecap.sinks.push.said import Gone, Refused, Said, Sink, Undelivered
+from livecap.sinks.push.said import Gone, Refused, Said, Sink, Undelivered, Unshown
 
 Result = Literal["delivered", "refused", "late", "dropped"]
 LOG = logging.getLogger("livecap.push")
@@ -51,6 +51,7 @@ class Delivery:
         self._trouble = ""  # what was said of it last
         self._unsent = 0  # lines since then
         self._is_gone = False
+        self._is_unshown = False  # it has been said that some can't be shown there
         self._begin()
 
     def put(self, said: Said) -> None:
@@ -157,6 +158,11 @@ class Delivery:
                 self._wait(self._delay(tries, min(error.after, LONGEST_ASKED)))
                 if self._is_over():
                     return None
+            except Unshown as error:
+                if not self._is_unshown:
+                    self._say(f"{self._sink.name}: {error}")
+                self._is_unshown = True
+                return "refused"
             except Refused as error:
                 self._tell(str(error))
                 return "refused"

@@ -14,10 +14,19 @@ from contextlib import suppress
 from typing import Any, ClassVar, Protocol
 
 from livecap.cues import PRESETS
+from livecap.cues.cea608 import folded_caption
 from livecap.cues.width import clusters
 from livecap.events import Caption
 from livecap.sinks.lines import one_line
-from livecap.sinks.push.said import UNREADABLE, Pause, Refused, Said, Undelivered, cues_of
+from livecap.sinks.push.said import (
+    UNREADABLE,
+    Pause,
+    Refused,
+    Said,
+    Undelivered,
+    Unshown,
+    cues_of,
+)
 
 HELLO, IDENTIFY, IDENTIFIED, REQUEST, RESPONSE = 0, 1, 2, 6, 7  # kinds of messages
 NOT_STREAMING, NOT_FOUND = 501, 600  # statuses of requests
@@ -30,6 +39,10 @@ ROWS = 2  # of the text source
 SPREAD = 3.0  # seconds over which the rows of one line are shown, at most
 SPEED = 20.0  # characters a second that people can read
 STAYS = 7.0  # seconds that text stays in the source when nothing more is said
+NO_LETTERS = (
+    "captions of a stream have no letters for some of what is said, which is left out; "
+    "a text source shows it: name one with --obs-source"
+)
 LAYOUT = PRESETS["live608"].with_limits(max_lines=1)
 
 
@@ -72,15 +85,20 @@ class Obs:
 
     def send(self, said: Said, pause: Pause) -> None:
         """Its rows one after another. Raises Undelivered or Refused."""
-        rows = list(rows_of(said.caption))
+        plain, is_cut = folded_caption(said.caption)
+        rows = list(rows_of(plain))  # of the stream's captions
+        texts = list(rows_of(said.caption)) if self._source else []  # a source shows any script
+        count = max(len(rows), len(texts))
         key = (said.session, said.number)
         first = self._part[2] if self._part[:2] == key else 0
-        seconds = min(sum(map(len, rows)) / SPEED, SPREAD)
-        for number in range(first, len(rows)):
+        seconds = min(sum(map(len, texts or rows)) / SPEED, SPREAD)
+        for number in range(first, count):
             if number:
-                pause(seconds / len(rows))
-            self._show(rows[number])
+                pause(seconds / count)
+            self._show("".join(rows[number : number + 1]), "".join(texts[number : number + 1]))
             self._part = (*key, number + 1)
+        if is_cut and not self._source:
+            raise Unshown(NO_LETTERS)
 
     def rest(self) -> None:
         """The text source is emptied. Raises Undelivered or Refused."""
@@ -94,13 +112,15 @@ class Obs:
             self.rest()
         self._leave()
 
-    def _show(self, row: str) -> None:
-        status = self._ask("SendStreamCaption", {"captionText": row})
-        if self._source:
-            self._shown.append(row)
+    def _show(self, row: str, text: str) -> None:
+        """A row of the stream's captions, and one of the text source; nothing where it is empty."""
+        if row:
+            status = self._ask("SendStreamCaption", {"captionText": row})
+            if status == NOT_STREAMING and not self._source:
+                raise Refused("it is not streaming, and takes captions only then")
+        if text:
+            self._shown.append(text)
             self._write()
-        elif status == NOT_STREAMING:
-            raise Refused("it is not streaming, and takes captions only then")
 
     def _write(self) -> None:
         text = {"text": "\n".join(self._shown)}

@@ -34,6 +34,10 @@ class Refused(Exception):
     """The receiver does not take this line, and won't; why, for people."""
 
 
+class Unshown(Refused):
+    """Some of it can't be shown there, whatever is done about it. Said once."""
+
+
 class Gone(Exception):
     """The receiver wants nothing any more; why, for people."""
 

@@ -1,0 +1,75 @@
+"""Prompts and hotwords that are too long: what counts is read, and the rest is told of once."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command import Command, speechless
+from media import wav
+
+from livecap.checkpoints import resolve
+from livecap.config import DecodeConfig, ModelConfig
+from livecap.frontends.prompting import fitted
+from livecap.models.load import load_model
+from livecap.models.whisper import Whisper
+
+MANY = [f"Name{n}sson" for n in range(3500)]
+LONG = " ".join(f"word{n}" for n in range(900))
+
+
+@pytest.fixture(scope="module")
+def model() -> Whisper:
+    found = load_model(resolve("tiny.en"), ModelConfig()).model
+    assert isinstance(found, Whisper)
+    return found
+
+
+@pytest.mark.parametrize("live", [False, True])
+@pytest.mark.parametrize("hotwords", [", ".join(MANY), " ".join(MANY), "Alpha, Beta", ""])
+@pytest.mark.parametrize("prompt", ["", "A short one.", LONG])
+def test_what_counts_is_read(model: Whisper, hotwords: str, prompt: str, live: bool) -> None:
+    room = 112 if live else 223
+    told: list[str] = []
+    asked = DecodeConfig(hotwords=hotwords, prompt=prompt)
+    found = fitted(model, asked, told.append, live=live)
+    read = model.fallback.given(found)
+    assert len(read) <= room
+    assert len(told) == (len(model.fallback.given(asked)) > room)
+    if not told:
+        assert found == asked
+        return
+    assert len(read) > room - 12  # and no more is left out than must be
+    terms = [term.strip() for term in found.hotwords.split(",") if term.strip()]
+    if hotwords:
+        assert terms
+        assert (MANY if "Name" in hotwords else ["Alpha", "Beta"])[: len(terms)] == terms
+        share = len(model.fallback.given(DecodeConfig(hotwords=found.hotwords)))
+        assert share > room // 2 - 12 or len(terms) == 2
+    assert prompt.endswith(found.prompt)
+    assert bool(found.prompt) == bool(prompt)
+    assert ("hotwords" in told[0]) == (len(hotwords) > 20)
+
+
+def test_a_run_says_it_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    livecap = Command(monkeypatch, tmp_path)
+    options = ("--hotwords", ",".join(MANY), "--prompt", LONG)
+    done = livecap("file", *speechless(2, tmp_path), *options)
+    assert done.status == 0
+    assert done.err.count("left out") == 1
+    assert "of 3500 hotwords" in done.err
+    assert "of 900 words of the prompt" in done.err
+    (tmp_path / "talk.wav").write_bytes(wav(np.zeros(1600, np.float32)))
+    live = livecap("mic", "--from", "talk.wav", "--speed", "0", *options)
+    assert live.status == 0
+    assert live.err.count("left out") == 1
+    assert "left out" not in livecap("file", "talk.wav", "--hotwords", "Alpha, Beta").err
+
+
+def test_help_says_in_which_order_they_count(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    livecap = Command(monkeypatch, tmp_path)
+    for command in ("file", "mic"):
+        told = " ".join(livecap(command, "--help").out.replace("│", " ").split())
+        assert "the first count" in told
+        assert "its end counts" in told
