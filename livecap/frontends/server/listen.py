@@ -6,6 +6,7 @@ import socket
 from collections.abc import Sequence
 
 from livecap.errors import ConfigError, OutputError
+from livecap.frontends.server.crowd import CountedListener, Crowd
 from livecap.frontends.server.tls import Names
 
 BACKLOG = 2048  # connections that wait to be accepted
@@ -38,6 +39,11 @@ def bind(host: str, port: int) -> list[socket.socket]:
     if not bound:
         raise _taken(host, port, OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL)))
     return bound
+
+
+def counted(bound: Sequence[socket.socket], crowd: Crowd, *, secure: bool) -> list[socket.socket]:
+    """The same sockets, whose connections have to find a place in the crowd."""
+    return [CountedListener.of(one, crowd, is_plain=not secure) for one in bound]
 
 
 def _listen(family: socket.AddressFamily, address: str, port: int) -> socket.socket:

@@ -70,6 +70,11 @@ class ServeConfig(PushOptions):
 
     max_sessions: int = 0
     """Live sessions at once; 0: as many as the machine bears, by what those that run take."""
+    max_connections: int = 1000
+    """Connections at once, whatever they are for; 0: any number. Half of them may be waiting for
+    their request."""
+    max_per_address: int = 400
+    """The same, from one address."""
     max_uploads: int = 32
     """Files under way at once."""
     max_upload: str = "512M"
@@ -95,6 +100,8 @@ class ServeConfig(PushOptions):
         _check(0 <= self.port < 65_536, "--port", self.port, "Use 0 to 65535.")
         for name, value, most in (
             ("--max-sessions", self.max_sessions, 100_000),
+            ("--max-connections", self.max_connections, 1_000_000),
+            ("--max-per-address", self.max_per_address, 1_000_000),
             ("--max-duration", self.max_duration, 1_000_000),
             ("--session-length", self.session_length, 10_000_000),
             ("--idle-timeout", self.idle_timeout, 1_000_000),

@@ -17,6 +17,7 @@ from livecap.frontends.captions.stage import Stage
 from livecap.frontends.pushing import Receivers, receivers
 from livecap.frontends.server.admission import Admission, Room
 from livecap.frontends.server.auth import Door
+from livecap.frontends.server.crowd import Crowd
 from livecap.frontends.server.drain import Drain
 from livecap.frontends.server.options import ServeConfig
 from livecap.frontends.server.pool import Models
@@ -38,6 +39,7 @@ class Parts:
     admission: Admission
     secrets: Secrets
     door: Door
+    crowd: Crowd  # of connections
     metrics: Metrics
     history: History | None  # closed by whoever runs the application, as is the next
     receivers: Receivers | None  # of final captions
@@ -87,6 +89,7 @@ def assemble(
         admission,
         secrets,
         door,
+        Crowd(config.max_connections, config.max_per_address),
         metrics,
         history,
         to,

@@ -9,6 +9,8 @@ from typing import ClassVar
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from livecap.frontends.server.firm_socket import Settings
+
 
 class PromptHead(H11Protocol):
     """One connection."""
@@ -37,6 +39,9 @@ class PromptHead(H11Protocol):
         # One that has become a WebSocket, or was lost, is none of uvicorn's HTTP connections.
         is_ours = self in self.connections
         is_waiting = is_ours and (self.cycle is None or self.cycle.response_complete)
+        if is_ours and not is_waiting:
+            assert isinstance(self.config, Settings)
+            self.config.crowd.settle(self.client)
         if is_waiting and self.late is None:
             self.late = self.loop.call_later(self.patience, self.transport.close)
         elif self.late and not is_waiting:

@@ -39,6 +39,7 @@ def run_serve(config: ServeConfig, live: LiveOptions, run: ModelConfig) -> int:
         logs.configure(config.log_level)
         where = listen.url(bound, names, secure=secure is not None)
         parts = assemble(config, models, live=live, keys=keys, hosts=names.hosts)
+        bound = listen.counted(bound, parts.crowd, secure=secure is not None)
         return Run(parts, where, secure).until_stopped(bound)
     finally:
         for one in bound:
@@ -90,7 +91,7 @@ class Run:
         self._where = where
         self._failure: LivecapError | None = None  # why it can't go on
         app = build(parts, endpoint(parts), transcription_routes(parts), self._started)
-        self.server = Server(settings(app, secure), parts.drain, parts.config.grace)
+        self.server = Server(settings(app, secure, parts.crowd), parts.drain, parts.config.grace)
 
     def until_stopped(self, bound: list[socket.socket]) -> int:
         """Serve at the sockets -> exit status. Raises what keeps the first model from loading."""

@@ -11,8 +11,10 @@ import uvicorn
 from starlette.applications import Starlette
 
 from livecap.frontends.messages import report
+from livecap.frontends.server.crowd import Crowd
 from livecap.frontends.server.drain import Drain
-from livecap.frontends.server.firm_socket import FirmSocket
+from livecap.frontends.server.firm_socket import FirmSocket, Settings
+from livecap.frontends.server.linger import Lingering
 from livecap.frontends.server.prompt_head import PromptHead
 
 MESSAGE = 24 << 20  # bytes of a WebSocket message: 15 MiB of audio in base64, and what is around it
@@ -22,10 +24,10 @@ LEAST = 1  # seconds that answers under way have in any case
 SIGNALLED = 128  # exit status of a process that a signal ended; its number is added
 
 
-def settings(app: Starlette, secure: ssl.SSLContext | None) -> uvicorn.Config:
-    """How uvicorn runs the application; with `secure`, over TLS."""
-    return uvicorn.Config(
-        app,
+def settings(app: Starlette, secure: ssl.SSLContext | None, crowd: Crowd) -> Settings:
+    """How uvicorn runs the application; with `secure`, over TLS. `crowd` is told of requests."""
+    made = Settings(
+        Lingering(app),
         loop="asyncio",
         http=PromptHead,
         ws=FirmSocket,
@@ -40,6 +42,8 @@ def settings(app: Starlette, secure: ssl.SSLContext | None) -> uvicorn.Config:
         timeout_keep_alive=KEPT,
         ssl_context_factory=None if secure is None else lambda config, usual: secure,
     )
+    made.crowd = crowd
+    return made
 
 
 class Server(uvicorn.Server):

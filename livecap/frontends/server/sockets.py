@@ -21,6 +21,7 @@ from livecap.frontends.realtime import (
 from livecap.frontends.server.admission import Ticket
 from livecap.frontends.server.auth import Decision
 from livecap.frontends.server.carried import Carried
+from livecap.frontends.server.firm_socket import let_in
 from livecap.frontends.server.outbox import Outbox
 from livecap.frontends.server.parts import Parts
 from livecap.frontends.server.problems import ApiError
@@ -54,6 +55,7 @@ def endpoint(parts: Parts) -> Callable[[WebSocket], Awaitable[None]]:
             parts.metrics.errors.labels(str(ticket.code)).inc()
             await _refuse(websocket, ticket, LATER, str(ticket.code))
             return
+        let_in(websocket)
         with ticket, parts.metrics.session("websocket", time.monotonic) as counted:
             await parts.hub.revive(Part.of_query(websocket.query_params))
             socket = _Socket(parts, websocket, decision, ticket)
@@ -72,6 +74,7 @@ async def _attend(parts: Parts, websocket: WebSocket, call_id: str) -> None:
     if call is None:
         await _refuse(websocket, no_call(), UNKNOWN, f"invalid_request_error.{NO_CALL}")
     else:
+        let_in(websocket)
         await attend(websocket, call)
 
 

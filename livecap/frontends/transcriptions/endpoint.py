@@ -28,9 +28,6 @@ from livecap.frontends.transcriptions.render import Heard, render
 from livecap.frontends.transcriptions.source import Source, problem_of
 from livecap.frontends.transcriptions.upload import Body, Gone, Upload, check_head, receiving
 
-LINGER = 2.0  # seconds in which a refused client may find out while it still sends
-LEFT = 8 << 20  # bytes that it may send meanwhile
-
 
 class Loaded(Protocol):
     """See `livecap.models.load.Loaded`."""
@@ -142,7 +139,7 @@ class Endpoint:
                 await self._take(call, body)
             except ApiError as error:
                 call.problem = error
-                await _refuse(call, error, body)
+                await response(error)(scope, receive, send)
             took = clock() - begun
             self._told(Outcome(self._task, call.model, call.audio, took, call.problem))
 
@@ -218,22 +215,3 @@ async def _unless_gone(work: Coroutine[None, None, None], receive: Receive) -> N
 async def _left(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def _refuse(call: _Call, error: ApiError, body: Body) -> None:
-    """Sends the error. A client that is still sending gets some time to read it: what is closed
-    on it at once may never arrive. Source: nginx's lingering close.
-    """
-    answer = response(error)
-    if body.ended:
-        await answer(call.scope, call.receive, call.send)
-        return
-    headers = [*answer.raw_headers, (b"connection", b"close")]
-    await call.send(
-        {"type": "http.response.start", "status": answer.status_code, "headers": headers}
-    )
-    await call.send({"type": "http.response.body", "body": answer.body, "more_body": True})
-    with suppress(TimeoutError):
-        async with asyncio.timeout(LINGER):
-            await body.pour_away(LEFT)
-    await call.send({"type": "http.response.body", "body": b"", "more_body": False})
