@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from livecap.frontends.server.parts import Parts
 from livecap.frontends.server.problems import ApiError
+from livecap.frontends.webrtc.candidates import TooMany
 from livecap.frontends.webrtc.opening import SDP, body_of, kind_of, opened, text_of
 from livecap.frontends.webrtc.registry import OpenCall, no_call
 
@@ -80,6 +81,8 @@ class _Routes:
             raise ApiError(422, "ICE can't be restarted here.", code="restart_not_supported")
         try:
             await call.trickle(fragment.candidates)
+        except TooMany as error:
+            raise ApiError(400, str(error), code="too_many_candidates") from error
         except ValueError as error:
             raise ApiError(400, "A candidate can't be read.", code="invalid_sdp") from error
         return Response(status_code=204)
