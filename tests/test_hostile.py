@@ -50,6 +50,7 @@ def event(**fields: Any) -> str:
 
 APPEND = "input_audio_buffer.append"
 UPDATE = "session.update"
+TOO_LARGE, TOO_DEEP = "message_too_large", "message_too_deep"
 
 
 @pytest.mark.parametrize(
@@ -61,8 +62,8 @@ UPDATE = "session.update"
         ("NaN", "invalid_json", None),
         ('{"type": "session.update", "session": NaN}', "invalid_json", None),
         ('{"type": "session.update", "session": 1e999}', "invalid_json", None),
-        ("[" * 100_000, "invalid_event", None),
-        ('{"a":' * 100_000, "invalid_json", None),
+        ("[" * 100_000, "message_too_deep", None),
+        ('{"a":' * 50_000, "message_too_deep", None),
         ("[]", "invalid_event", None),
         ("null", "invalid_event", None),
         ('"session.update"', "invalid_event", None),
@@ -71,7 +72,17 @@ UPDATE = "session.update"
         (event(type=7), "invalid_event", None),
         (event(type=""), "invalid_value", "type"),
         (event(type="\x00"), "invalid_value", "type"),
-        (event(type="x" * 1_000_000), "invalid_value", "type"),
+        (event(type="x" * 200_000), "invalid_value", "type"),
+        (event(type="x" * 1_000_000), "message_too_large", None),
+        (event(type=UPDATE, session={}, padding="x" * (256 << 10)), "message_too_large", None),
+        ('{"type":"session.update","session":[' + "[]," * 7_000_000 + "[]]}", TOO_LARGE, None),
+        ('{"session":[' + "[]," * 7_000_000 + '[]],"type":"session.update"}', TOO_LARGE, None),
+        ('{"audio":[' + "[]," * 100_000 + f'[]],"type":"{APPEND}"}}', TOO_LARGE, None),
+        ("[" * 20_000_000, "message_too_large", None),
+        ('{"type":"session.update","session":' + '{"a":' * 40 + "1" + "}" * 41, TOO_DEEP, None),
+        ('{"type":"session.update","session":' + "[" * 40 + "]" * 40 + "}", TOO_DEEP, None),
+        ('{"type":"x","x":"' + "[" * 99 + '\\""}', "invalid_value", "type"),
+        ("[{" * 40 + '"\\' * 100_000, "message_too_deep", None),
         (event(type="response.create"), "not_supported", "type"),
         (event(type=APPEND), "missing_required_parameter", "audio"),
         (event(type=APPEND, audio=None), "invalid_value", "audio"),
@@ -157,7 +168,7 @@ def test_messages_of_any_size(server: Running) -> None:
         async with neighbour(server):
             async with manual(server) as socket:
                 await socket.send("nonsense", padding="x" * (22 << 20))
-                assert (await socket.only("error"))["error"]["code"] == "invalid_value"
+                assert (await socket.only("error"))["error"]["code"] == "message_too_large"
                 raw, text = utterance(2)
                 assert await socket.say(raw) == text
             async with client(server) as socket:

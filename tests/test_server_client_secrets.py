@@ -184,3 +184,11 @@ def test_no_configuration_is_a_fault(body: dict[str, object]) -> None:
     for path in (SECRETS, BETA):
         answer = http.post(path, json=body)
         assert answer.status_code in (200, 400)
+
+
+@pytest.mark.parametrize("path", ["client_secrets", "transcription_sessions"])
+def test_a_body_that_goes_too_deep_is_refused(path: str) -> None:
+    body = '{"session":' + '{"audio":' * 40 + "{}" + "}" * 41
+    with client() as web:
+        answer = web.post(f"/v1/realtime/{path}", content=body)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_json")

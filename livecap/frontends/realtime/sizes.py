@@ -1,0 +1,26 @@
+"""How large and how deep a client's JSON may be. That is looked at before it is decoded.
+
+A decoder makes some hundred bytes of each byte of nested lists, and others wait meanwhile.
+"""
+
+import re
+
+import numpy as np
+
+MOST = 256 << 10  # characters of a message, or bytes of a body, that carries no audio
+DEEPEST = 32  # objects and lists in each other; a session's has five
+
+# With or without its end, so that each character is looked at once.
+STRING = re.compile(r'"(?:[^"\\]|\\.)*+"?', re.DOTALL)
+
+
+def is_deep(text: str) -> bool:
+    """Whether objects and lists go deeper than any client needs them. The text may be no JSON."""
+    if text.count("[") + text.count("{") <= DEEPEST:
+        return False
+    bare = STRING.sub("", text).encode("utf-8", "replace")
+    codes = np.frombuffer(bare, np.uint8)
+    opened = (codes == ord("[")) | (codes == ord("{"))
+    closed = (codes == ord("]")) | (codes == ord("}"))
+    steps = opened.astype(np.int32) - closed
+    return bool(len(steps) and steps.cumsum().max() > DEEPEST)
