@@ -69,7 +69,7 @@ def build(
             WebSocketRoute("/v1/realtime", realtime),
             *calls.routes(parts),
             *transcriptions,
-            *captions.routes(parts.hub, parts.door),
+            *captions.routes(parts.hub, parts.door, readers=parts.config.max_readers),
             *web.routes(),
         ],
         middleware=[

@@ -75,6 +75,8 @@ class ServeConfig(PushOptions):
     their request."""
     max_per_address: int = 400
     """The same, from one address."""
+    max_readers: int = 300
+    """Who read one session's captions along, and who do so from one address; 0: any number."""
     max_uploads: int = 32
     """Files under way at once."""
     max_upload: str = "512M"
@@ -102,6 +104,7 @@ class ServeConfig(PushOptions):
             ("--max-sessions", self.max_sessions, 100_000),
             ("--max-connections", self.max_connections, 1_000_000),
             ("--max-per-address", self.max_per_address, 1_000_000),
+            ("--max-readers", self.max_readers, 1_000_000),
             ("--max-duration", self.max_duration, 1_000_000),
             ("--session-length", self.session_length, 10_000_000),
             ("--idle-timeout", self.idle_timeout, 1_000_000),
