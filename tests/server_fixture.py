@@ -198,7 +198,7 @@ def serving(
             running.ready.set()
 
     app = build(parts, endpoint(parts), files, started)
-    how = settings(app, None, parts.crowd)
+    how = settings(app, None, parts.crowd, trusted=config.trust_proxy)
     if ping:
         how.ws_ping_interval = how.ws_ping_timeout = ping
     server = Server(how, parts.drain, grace=5)

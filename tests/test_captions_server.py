@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from server_clients import VAD, Socket, client, run, utterance
+from server_clients import REALTIME, VAD, Socket, client, run, utterance
 from server_fixture import MANY, Running, serving
 from strict import parse_srt
 
@@ -314,3 +314,45 @@ def test_two_hundred_readers_and_one_that_reads_nothing(server: Running) -> None
 
     run(work)
     server.settle()
+
+
+def test_a_link_is_for_reading_whatever_the_mode() -> None:
+    """Without keys, too, those elsewhere who have one (and so the id) can do nothing else."""
+    elsewhere = {"X-Forwarded-For": "10.0.0.5"}
+
+    async def work(server: Running) -> None:
+        async with client(server, f"{REALTIME}&captions=") as socket, web(server) as pages:
+            session = await socket.configure(turn_detection=VAD)
+            id, key = session["id"], socket.frames[0]["session"]["livecap"]["captions_key"]
+            text = await say(socket, 30)
+            token = (await pages.post(f"/v1/captions/{id}/share")).json()["token"]
+            at = f"/v1/captions/{id}"
+            read = await pages.get(f"{at}.txt?token={token}", headers=elsewhere)
+            assert read.text.strip() == text.strip()
+            for method, path in (
+                ("GET", "/v1/captions"),
+                ("GET", f"{at}.txt"),
+                ("GET", f"{at}/events"),
+                ("GET", at),
+                ("POST", f"{at}/share"),
+                ("DELETE", f"{at}/share"),
+                ("DELETE", at),
+                ("DELETE", f"{at}?token={token}"),
+            ):
+                for wrong in ({}, {"Livecap-Captions-Key": "wrong"}):
+                    refused = await pages.request(method, path, headers={**elsewhere, **wrong})
+                    assert refused.status_code in (403, 404), (method, path)
+            async with client(
+                server, f"{REALTIME}&captions={id}", additional_headers=elsewhere
+            ) as other:
+                assert other.frames[0]["session"]["livecap"]["captions"] != id, "taken over"
+            speaks = {**elsewhere, "Livecap-Captions-Key": key}
+            assert (await pages.get(f"{at}.txt", headers=speaks)).status_code == 200
+            assert (await pages.delete(f"{at}/share", headers=speaks)).status_code == 204
+            assert (await pages.delete(at, headers=speaks)).status_code == 204
+            assert (await pages.get("/v1/captions")).status_code == 200, "on this machine"
+
+    config = replace(MANY, insecure=True, trust_proxy=("127.0.0.1",))
+    with serving(config=config) as server:
+        run(lambda: work(server))
+        server.settle()

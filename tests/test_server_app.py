@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from server_parts import BASE, INVALID, PATIENCE, Loader, application, client, envelope
+from server_parts import BASE, HERE, INVALID, PATIENCE, Loader, application, client, envelope
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocketDisconnect
 
@@ -86,7 +86,7 @@ def test_further_names_are_listed_on_demand() -> None:
 def test_health_answers_while_the_model_is_loaded() -> None:
     load, started = Loader(held={"tiny.en"}), threading.Event()
     parts, app = application(load=load, started=lambda task: started.set())
-    with TestClient(app, base_url=BASE) as http:
+    with TestClient(app, client=HERE, base_url=BASE) as http:
         loading = http.get("/health")
         assert (loading.status_code, loading.json()) == (
             200,
@@ -121,7 +121,7 @@ def test_a_first_model_that_can_not_be_loaded_is_told() -> None:
         done.set()
 
     _, app = application(load=Loader(failing={"tiny.en"}), started=started)
-    with TestClient(app, base_url=BASE) as http:
+    with TestClient(app, client=HERE, base_url=BASE) as http:
         assert done.wait(PATIENCE)
         assert isinstance(told[0], CorruptModel)
         assert http.get("/health/ready").status_code == 503
@@ -130,7 +130,7 @@ def test_a_first_model_that_can_not_be_loaded_is_told() -> None:
 def test_services_are_closed_with_the_application() -> None:
     warm = threading.Event()
     parts, app = application(started=lambda task: warm.set())
-    with TestClient(app, base_url=BASE):
+    with TestClient(app, client=HERE, base_url=BASE):
         assert warm.wait(PATIENCE)
         loaded = parts.models.loaded("tiny.en")
     assert loaded
@@ -379,7 +379,7 @@ def test_the_log_has_a_line_for_each_request(lines: Callable[[], list[dict[str, 
         "status": 200,
         "sent": 13,
         "id": "abc",
-        "client": "testclient",
+        "client": "127.0.0.1",
     }
     assert (lost["route"], lost["status"]) == ("unmatched", 404)
     for line in (ended, left):
@@ -420,3 +420,13 @@ def test_a_stranger_s_name_for_this_machine_is_refused(host: str, status: int) -
     with client(keys=("k",)) as http:  # a page of a stranger's has no key
         told = http.get("/v1/models", headers={"Host": host, "Authorization": "Bearer k"})
         assert told.status_code == 200
+
+
+def test_answers_that_are_no_pages_are_taken_for_nothing_else() -> None:
+    with client() as web:
+        for path in ("/v1/models", "/v1/nowhere", "/v1/busy"):
+            headers = web.get(path).headers
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["cross-origin-resource-policy"] == "same-origin"
+        refused = web.get("/v1/models", headers={"Sec-Fetch-Site": "cross-site"})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "origin_not_allowed")

@@ -289,7 +289,7 @@ def test_who_an_address_is_counted_with(host: str, party: str) -> None:
 
 
 def test_proxies_that_are_trusted_stand_for_many() -> None:
-    found = Crowd(1000, 4, trusted=("10.0.0.9",))
+    found = Crowd(1000, 4, trusted=("10.0.0.8/30",))
     places = [found.enter("10.0.0.9", port) for port in range(50)]
     assert all(places)
     assert [bool(found.enter("10.0.0.1", port)) for port in range(3)] == [True, True, False]

@@ -5,6 +5,7 @@ JSON as livecap's files have them.
 """
 
 import asyncio
+import hmac
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
@@ -23,6 +24,7 @@ from livecap.frontends.server.auth import Door
 from livecap.frontends.server.crowd import party
 from livecap.frontends.server.problems import ApiError, invalid
 
+TALK_KEY = "livecap-captions-key"  # the header with what a talk's speaker was told
 PAGE, LARGEST = 50, 500  # sessions in a list, if it isn't said how many; and at most
 LATER = 30  # seconds after which one may ask again for whom there was no place
 AT_ONCE = 32 << 10  # bytes that are sent together
@@ -46,17 +48,34 @@ class _Routes:
         id = request.path_params["id"]
         with told_of_trouble():
             found = await self.hub.recall(id)
-        token = request.query_params.get("token")
+        # A link is for reading, whatever the server asks of others.
+        is_asked = request.method in ("GET", "HEAD")
+        token = request.query_params.get("token") if is_asked else None
         if found is not None and may_read(found, token):
             return found
         if token is None:
-            refusal = self.door.check(request.scope).refusal
+            refusal = self.door.check(request.scope).refusal or self._stranger(request, id)
             if refusal:
                 raise refusal
             if found is not None:
                 return found
         # Who has no right to know is not told whether there is one.
         raise ApiError(404, "There are no captions here (any more).", code="captions_not_found")
+
+    def _stranger(self, request: Request, id: str = "") -> ApiError | None:
+        """Where no key is asked for: a refusal for those on other machines who don't speak there.
+
+        Whoever has a reader's link knows the id, and may read; that is all.
+        """
+        if not self.door.is_keyless or self.door.is_local(request.scope):
+            return None
+        said, known = request.headers.get(TALK_KEY, ""), self.hub.proof_of(id)
+        if id and known and hmac.compare_digest(said.encode(), known.encode()):
+            return None
+        told = (
+            "That is for its speaker, whose session names the captions_key, and for this machine."
+        )
+        return ApiError(403, told, code="captions_key_required")
 
     async def share(self, request: Request) -> Response:
         """POST: a link; DELETE: no more. Only for those who have a key."""
@@ -112,6 +131,9 @@ class _Routes:
 
     async def all(self, request: Request) -> Response:
         """What there is, or those in which words are said (`q`). Only for those who have a key."""
+        refusal = self._stranger(request)
+        if refusal:
+            raise refusal
         asked = request.query_params
         query, limit = asked.get("q", ""), asked.get("limit", str(PAGE))
         if not (limit.isascii() and limit.isdigit() and 0 < int(limit[:6]) <= LARGEST):

@@ -47,10 +47,12 @@ class Crowd:
         trusted: Collection[str] = (),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`most` in all, `each` from one address but for those `trusted`; 0: any number."""
+        """`most` in all, `each` from one address; 0: any number. `trusted`: addresses and networks
+        of proxies, which stand for many.
+        """
         self._most = most
         self._each = each
-        self._trusted = frozenset(trusted)
+        self._trusted = [ipaddress.ip_network(one, strict=False) for one in trusted]
         self._clock = clock
         self._places: dict[tuple[str, int], Place] = {}
         self._all: Counter[str] = Counter()  # by party
@@ -72,9 +74,8 @@ class Crowd:
         """A place for a new connection; None if there is none."""
         who = party(host)
         is_full = self._is_over(self._all.total(), self._waiting.total(), self._most)
-        is_greedy = host not in self._trusted and self._is_over(
-            self._all[who], self._waiting[who], self._each
-        )
+        is_greedy = self._is_over(self._all[who], self._waiting[who], self._each)
+        is_greedy = is_greedy and not self._is_trusted(host)
         if is_full or is_greedy:
             self._refuse(host, is_greedy=is_greedy)
             return None
@@ -100,6 +101,12 @@ class Crowd:
         if place.is_waiting:
             place.is_waiting = False
             _less(self._waiting, place.party)
+
+    def _is_trusted(self, host: str) -> bool:
+        if not self._trusted:
+            return False
+        address = ipaddress.ip_address(host.partition("%")[0])
+        return any(address in network for network in self._trusted)
 
     @staticmethod
     def _is_over(count: int, waiting: int, most: int) -> bool:

@@ -12,7 +12,9 @@ from livecap.sinks.push.options import PushOptions
 
 SIZE = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+HOST = re.compile(r"[A-Za-z0-9._-]{1,253}")
 KEYS = "LIVECAP_API_KEY"  # of the environment: keys with commas between
+LEAST = 16  # characters of a key, where other machines can try some
 SECRET = "ek_"  # what client secrets begin with (OpenAI's ephemeral keys)
 
 DAYS = 90  # for which history is kept, unless that is said
@@ -56,6 +58,14 @@ class ServeConfig(PushOptions):
     cors_origin: tuple[str, ...] = ()
     """A web page's origin that may use this server, as in https://example.org; again for more, or *
     for all. Pages of this machine may always."""
+
+    allow_host: tuple[str, ...] = ()
+    """A name by which this machine is reached, as in whisper or captions.example.org; again for
+    more. Without a key, others are refused: a stranger's page could use them. Its own name, and
+    addresses, are known."""
+    trust_proxy: tuple[str, ...] = ()
+    """The address of a proxy that says whom it speaks for (X-Forwarded-For), or a network, as in
+    10.0.0.0/8; again for more. It needs a key."""
 
     ice_server: tuple[str, ...] = field(default=(), repr=False)
     """Helps WebRTC through networks that are in the way, as in stun:host:port or
@@ -118,6 +128,12 @@ class ServeConfig(PushOptions):
         _check(0 < self.max_uploads <= 10_000, "--max-uploads", self.max_uploads, "Use 1 to 10000.")
         for key in self.api_key:
             check_key(key, "--api-key")
+        for name in self.allow_host:
+            remedy = "Write a name alone, as in whisper."
+            _check(bool(HOST.fullmatch(name)), "--allow-host", repr(name), remedy)
+        for proxy in self.trust_proxy:
+            remedy = "Write an address or a network, as in 127.0.0.1."
+            _check(_is_network(proxy), "--trust-proxy", repr(proxy), remedy)
         for entry in self.alias:
             name, _, target = entry.partition("=")
             _check(bool(name and target), "--alias", repr(entry), "Write it as in whisper-1=small.")
@@ -173,12 +189,36 @@ def check_key(key: str, option: str) -> None:
 
 def refuse_exposed(config: ServeConfig, keys: tuple[str, ...]) -> None:
     """Refuse to serve other machines without a key, unless that was asked for by name."""
-    if keys or config.insecure or is_loopback(config.host):
+    if not is_loopback(config.host):
+        _check_strength(keys)
+    if keys or config.insecure:
+        return
+    wide = [origin for origin in config.cors_origin if origin in ("*", "null")]
+    if wide:
+        raise ConfigError(
+            f"--cors-origin {wide[0]} would let any page that a browser here opens use this server",
+            remedy=f"Name origins; or set {KEYS} or --api-key; or add --insecure if it is wanted.",
+        )
+    if config.trust_proxy:
+        raise ConfigError(
+            "--trust-proxy would let everybody who reaches the proxy use this server without a key",
+            remedy=f"Set {KEYS} or --api-key; or add --insecure if that is wanted.",
+        )
+    if is_loopback(config.host):
         return
     raise ConfigError(
         f"--host {config.host} would let every machine of the network use this one without a key",
         remedy=f"Set {KEYS} or --api-key; or add --insecure if that is wanted.",
     )
+
+
+def _check_strength(keys: tuple[str, ...]) -> None:
+    """Refuse keys that other machines could guess."""
+    if any(len(key) < LEAST for key in keys):
+        raise ConfigError(
+            f"A key of fewer than {LEAST} characters can be guessed by those who reach this server",
+            remedy="Make one: python -c 'import secrets; print(secrets.token_urlsafe())'",
+        )
 
 
 def is_loopback(host: str) -> bool:
@@ -195,4 +235,14 @@ def is_loopback(host: str) -> bool:
 def _is_origin(origin: str) -> bool:
     if origin in ("*", "null"):
         return True
+    if origin == "file://":  # of packaged applications
+        return True
     return re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/\s?#]+", origin) is not None
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return True

@@ -21,7 +21,7 @@ from livecap.frontends.server.crowd import Crowd
 from livecap.frontends.server.drain import Drain
 from livecap.frontends.server.options import ServeConfig
 from livecap.frontends.server.pool import Models
-from livecap.frontends.server.secrets import Secrets, signing_key
+from livecap.frontends.server.secrets import Secrets
 from livecap.frontends.webrtc.registry import Calls
 from livecap.metrics import Metrics
 
@@ -54,8 +54,10 @@ def assemble(
     live: LiveOptions = LiveOptions(),  # noqa: B008 - frozen
     keys: Sequence[str] = (),
     hosts: Sequence[str] = (),
+    signing: bytes | None = None,
 ) -> Parts:
-    """Options and models -> the parts. `keys` open the server; `hosts` are this machine's names.
+    """Options and models -> the parts. `keys` open the server; `hosts` are this machine's names;
+    `signing`: the key that client secrets are signed with, if it outlives the process.
 
     Raises ConfigError if the history can't be used.
     """
@@ -68,8 +70,15 @@ def assemble(
     admission = Admission(
         drain, sessions=config.max_sessions, uploads=config.max_uploads, room=room
     )
-    secrets = Secrets(signing_key(keys), time.time)
-    door = Door(keys, secrets, origins=config.cors_origin, hosts=hosts, query_key=config.query_key)
+    secrets = Secrets(signing or os.urandom(32), time.time)
+    door = Door(
+        keys,
+        secrets,
+        origins=config.cors_origin,
+        hosts=(*hosts, *config.allow_host),
+        query_key=config.query_key,
+        trusts_proxy=bool(config.trust_proxy),
+    )
     metrics = Metrics(CollectorRegistry())
     metrics.queue_depth.set_function(lambda: admission.uploads)
     history = _history(config, metrics)
@@ -78,7 +87,7 @@ def assemble(
         time.time,
         history,
         Stage(to, time.time) if to else None,
-        proof=secrets.proof if keys else None,
+        proof=secrets.proof,
     )
     drain.then = hub.stop
     return Parts(
@@ -89,7 +98,7 @@ def assemble(
         admission,
         secrets,
         door,
-        Crowd(config.max_connections, config.max_per_address),
+        Crowd(config.max_connections, config.max_per_address, trusted=config.trust_proxy),
         metrics,
         history,
         to,

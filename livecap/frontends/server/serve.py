@@ -1,6 +1,7 @@
 """`livecap serve`: options -> a server that runs until it is told to stop -> exit status."""
 
 import asyncio
+import logging
 import os
 import socket
 import ssl
@@ -19,9 +20,12 @@ from livecap.frontends.server.app import build
 from livecap.frontends.server.options import ServeConfig, keys_of, refuse_exposed
 from livecap.frontends.server.parts import Parts, assemble
 from livecap.frontends.server.pool import Models, Served, load_served, served_name
+from livecap.frontends.server.secrets import kept_key
 from livecap.frontends.server.server import Server, settings
 from livecap.frontends.server.sockets import endpoint
 from livecap.frontends.transcriptions import Limits, Outcome, routes
+
+LOG = logging.getLogger("livecap.server")
 
 STOPPED = 0  # exit status: a server is meant to be stopped
 ENDPOINTS: dict[Task, str] = {"transcribe": "transcriptions", "translate": "translations"}
@@ -38,12 +42,24 @@ def run_serve(config: ServeConfig, live: LiveOptions, run: ModelConfig) -> int:
     try:
         logs.configure(config.log_level)
         where = listen.url(bound, names, secure=secure is not None)
-        parts = assemble(config, models, live=live, keys=keys, hosts=names.hosts)
+        signing = _signing_key()
+        parts = assemble(config, models, live=live, keys=keys, hosts=names.hosts, signing=signing)
         bound = listen.counted(bound, parts.crowd, secure=secure is not None)
         return Run(parts, where, secure).until_stopped(bound)
     finally:
         for one in bound:
             one.close()
+
+
+def _signing_key() -> bytes | None:
+    """The one that was made at the first start; None where none can be kept."""
+    file = tls.folder().parent / "signing.key"
+    try:
+        return kept_key(file)
+    except OSError as error:
+        told = "the key of client secrets can't be kept, so they end with this process"
+        LOG.warning(told, extra={"fields": {"file": str(file), "why": error.strerror}})
+        return None
 
 
 def _tls(config: ServeConfig, names: tls.Names) -> ssl.SSLContext | None:
@@ -91,7 +107,11 @@ class Run:
         self._where = where
         self._failure: LivecapError | None = None  # why it can't go on
         app = build(parts, endpoint(parts), transcription_routes(parts), self._started)
-        self.server = Server(settings(app, secure, parts.crowd), parts.drain, parts.config.grace)
+        self.server = Server(
+            settings(app, secure, parts.crowd, trusted=parts.config.trust_proxy),
+            parts.drain,
+            parts.config.grace,
+        )
 
     def until_stopped(self, bound: list[socket.socket]) -> int:
         """Serve at the sockets -> exit status. Raises what keeps the first model from loading."""

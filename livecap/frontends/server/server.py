@@ -4,7 +4,7 @@ import asyncio
 import os
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 import uvicorn
@@ -24,8 +24,17 @@ LEAST = 1  # seconds that answers under way have in any case
 SIGNALLED = 128  # exit status of a process that a signal ended; its number is added
 
 
-def settings(app: Starlette, secure: ssl.SSLContext | None, crowd: Crowd) -> Settings:
-    """How uvicorn runs the application; with `secure`, over TLS. `crowd` is told of requests."""
+def settings(
+    app: Starlette,
+    secure: ssl.SSLContext | None,
+    crowd: Crowd,
+    *,
+    trusted: Sequence[str] = (),
+) -> Settings:
+    """How uvicorn runs the application; with `secure`, over TLS. `crowd` is told of requests.
+
+    `trusted`: addresses and networks of proxies that say whom they speak for.
+    """
     made = Settings(
         Lingering(app),
         loop="asyncio",
@@ -39,6 +48,8 @@ def settings(app: Starlette, secure: ssl.SSLContext | None, crowd: Crowd) -> Set
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=bool(trusted),  # by default it believes every program on this machine
+        forwarded_allow_ips=list(trusted),
         timeout_keep_alive=KEPT,
         ssl_context_factory=None if secure is None else lambda config, usual: secure,
     )
