@@ -1,5 +1,7 @@
 """Who may come in: keys in all their carriers, client secrets, and the pages of browsers."""
 
+from typing import Any
+
 import pytest
 from starlette.types import Scope
 
@@ -236,7 +238,7 @@ def test_a_name_that_is_not_known_is_told_with_the_option(kind: str) -> None:
 
 def test_other_sites_may_not_even_ask() -> None:
     """What they can have requested without being a page that may: pictures, forms, scripts."""
-    crossing = {"host": "localhost:8000", "sec_fetch_site": "cross-site"}
+    crossing: Any = {"host": "localhost:8000", "sec_fetch_site": "cross-site"}
     refusal = door().check(scope("/v1/captions", **crossing)).refusal
     assert refusal
     assert (refusal.status, refusal.code) == (403, "origin_not_allowed")
@@ -264,7 +266,7 @@ FORWARDED = [
 
 @pytest.mark.parametrize(("headers", "local"), FORWARDED)
 def test_without_a_key_nothing_comes_through_a_proxy(
-    headers: dict[str, str], local: bool, caplog: pytest.LogCaptureFixture
+    headers: Any, local: bool, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked = scope(host="localhost:8000", **headers)
     opened = door()
