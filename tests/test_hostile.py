@@ -90,7 +90,7 @@ TOO_LARGE, TOO_DEEP = "message_too_large", "message_too_deep"
         (event(type=APPEND, audio="!!!!"), "invalid_value", "audio"),
         (event(type=APPEND, audio="AAA"), "invalid_value", "audio"),
         (event(type=APPEND, audio="AA-_"), "invalid_value", "audio"),
-        (event(type=APPEND, audio="AAAA"), "invalid_value", "audio"),
+        (event(type=APPEND, audio="AAAA="), "invalid_value", "audio"),
         (event(type=APPEND, audio="é" * 10), "invalid_value", "audio"),
         (event(type="input_audio_buffer.commit"), "input_audio_buffer_commit_empty", None),
         (event(type="input_audio_buffer.commit", final="yes"), "invalid_value", "final"),
@@ -144,10 +144,10 @@ def test_audio_of_any_size(server: Running) -> None:
         async with neighbour(server), manual(server) as socket:
             await socket.send(APPEND, audio="")  # as some keep connections alive
             await socket.send(APPEND, audio=encoded(bytes(MOST)))
-            for size in (MOST - 1, MOST + 1, MOST + 2):
+            for size in (MOST + 1, MOST + 2):
                 await socket.send(APPEND, audio=encoded(bytes(size)), event_id=str(size))
             await socket.commit()
-            while len([f for f in socket.frames if f["type"] == "error"]) < 3:
+            while len([f for f in socket.frames if f["type"] == "error"]) < 2:
                 await socket.receive()
             await socket.send("session.close")
             assert await socket.code() == 1000
@@ -155,7 +155,7 @@ def test_audio_of_any_size(server: Running) -> None:
 
     socket = run(told)
     errors = [frame["error"] for frame in socket.frames if frame["type"] == "error"]
-    assert [error["event_id"] for error in errors] == [str(MOST + n) for n in (-1, 1, 2)]
+    assert [error["event_id"] for error in errors] == [str(MOST + n) for n in (1, 2)]
     assert {(error["code"], error["param"]) for error in errors} == {("invalid_value", "audio")}
     assert set(socket.transcripts) == {""}
     seconds = sum(f["usage"]["seconds"] for f in socket.frames if "usage" in f)
@@ -227,7 +227,7 @@ def test_raw_audio_where_it_was_agreed_on(server: Running) -> None:
             await socket.connection.send(b"\0")
             await socket.send("session.close")
             await socket.code()
-        assert socket.kinds.count("error") == 1
+        assert "error" not in socket.kinds
         assert socket.transcripts == [text]
 
     run(told)

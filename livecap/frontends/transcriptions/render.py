@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from livecap.cues import PRESETS
 from livecap.events import RATE, Caption, Event, Gap, Language, Unrecognised
 from livecap.frontends.transcriptions.form import TranscriptionRequest
+from livecap.languages import NAMES
 from livecap.sinks.lines import seam, strict_json
 from livecap.sinks.subtitles import Srt, Vtt
 from livecap.sinks.times import seconds
@@ -121,7 +122,8 @@ def _verbose(asked: TranscriptionRequest, heard: Heard) -> dict[str, object]:
     captions = [one for one in heard.events if isinstance(one, Caption) and one.text.strip()]
     told: dict[str, object] = {
         "task": asked.task,
-        "language": "english" if is_translation else _main_language(heard),
+        "language": "english" if is_translation else _name(_main_language(heard)),
+        **({} if is_translation else {"languages": language_list(heard)}),
         "duration": seconds(heard.duration),
         "text": prose(heard.events),
     }
@@ -143,6 +145,11 @@ def _main_language(heard: Heard) -> str:
     """One code: the language that was kept, else the first one that was spoken."""
     kept = [event.code for event in heard.events if isinstance(event, Language)]
     return next(iter(heard.languages or kept), UNDETERMINED)
+
+
+def _name(code: str) -> str:
+    """As OpenAI's API has it here: a language's English name. The code stands beside it."""
+    return NAMES.get(code, code).lower()
 
 
 def _missing(heard: Heard) -> dict[str, object]:
