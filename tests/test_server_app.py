@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from server_parts import BASE, HERE, INVALID, PATIENCE, Loader, application, client, envelope
-from starlette.testclient import TestClient
+from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocketDisconnect
 
 from livecap.errors import CorruptModel
@@ -149,7 +149,7 @@ def test_keys_are_asked_for_everywhere_but_by_monitoring() -> None:
             "/v1/models/x",
             "/v1/nothing",
             "/v1/captions",
-            "/health/",
+            "/healthy",
             "/docs",
         ):
             refused = http.get(path)
@@ -430,3 +430,61 @@ def test_answers_that_are_no_pages_are_taken_for_nothing_else() -> None:
             assert headers["cross-origin-resource-policy"] == "same-origin"
         refused = web.get("/v1/models", headers={"Sec-Fetch-Site": "cross-site"})
         assert (refused.status_code, refused.json()["error"]["code"]) == (403, "origin_not_allowed")
+
+
+def test_slashes_too_many_mean_nothing() -> None:
+    with client() as web:
+        for path in (
+            "/v1/audio/transcriptions/",
+            "//v1//audio/transcriptions",
+            "/v1/audio//transcriptions//",
+        ):
+            answer = web.post(f"{BASE}{path}", content=b"the body", follow_redirects=False)
+            assert (answer.status_code, answer.content) == (200, b"the body")
+        for path in ("/v1/models/", "/v1//models"):
+            assert web.get(path, follow_redirects=False).json()["object"] == "list"
+        assert web.get("/v1/models/tiny.en/").json()["id"] == "tiny.en"
+        assert web.get("/web/main.js").status_code == 200
+        assert web.get(f"{BASE}//", follow_redirects=False).status_code == 200
+
+
+def test_slashes_do_not_get_around_the_door() -> None:
+    with client(keys=("k",)) as web:
+        for path in ("//v1/models", "/v1/models/", "/v1//captions"):
+            assert web.get(f"{BASE}{path}").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "meant"),
+    [
+        ("POST", "/audio/transcriptions", "/v1/audio/transcriptions"),
+        ("POST", "/v1/v1/audio/transcriptions", "/v1/audio/transcriptions"),
+        ("POST", "/api/v1/audio/transcriptions", "/v1/audio/transcriptions"),
+        ("GET", "/models", "/v1/models"),
+        ("GET", "/v1/v1/models", "/v1/models"),
+        ("GET", "/v1/health", "/health"),
+        ("GET", "/v1/chat/completions", None),
+        ("GET", "/x", None),
+    ],
+)
+def test_a_wrong_path_is_told_the_right_one(method: str, path: str, meant: str | None) -> None:
+    with client() as web:
+        answer = web.request(method, path)
+        assert answer.status_code == 404
+        message = answer.json()["error"]["message"]
+        assert f"({method} {path})" in message
+        assert f"Did you mean {meant}?" in message if meant else "mean" not in message
+
+
+@pytest.mark.parametrize("path", ["/realtime", "/v1/v1/realtime", "/v1/models", "/"])
+def test_a_socket_to_a_wrong_path_is_told_so(path: str) -> None:
+    with (
+        client() as web,
+        pytest.raises(WebSocketDenialResponse) as refused,
+        web.websocket_connect(path),
+    ):
+        pass
+    answer = refused.value
+    assert answer.status_code == 404
+    message = answer.json()["error"]["message"]
+    assert ("Did you mean /v1/realtime?" in message) == path.endswith("realtime")

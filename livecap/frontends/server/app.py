@@ -24,6 +24,7 @@ from livecap.frontends.captions import routes as captions
 from livecap.frontends.server import client_secrets, pages, web
 from livecap.frontends.server.auth import Guard
 from livecap.frontends.server.parts import Parts
+from livecap.frontends.server.paths import ANY, Slashes, nowhere, unknown
 from livecap.frontends.server.pool import Served
 from livecap.frontends.server.problems import ApiError, fault, response
 from livecap.frontends.server.watch import GONE, ID, Watch, request_id
@@ -71,8 +72,10 @@ def build(
             *transcriptions,
             *captions.routes(parts.hub, parts.door, readers=parts.config.max_readers),
             *web.routes(),
+            WebSocketRoute(ANY, nowhere),
         ],
         middleware=[
+            Middleware(Slashes),
             Middleware(Watch, parts.metrics),
             Middleware(
                 CORSMiddleware,
@@ -142,7 +145,7 @@ def _starlette(request: Request, error: HTTPException) -> ApiError:
     where = f"{request.method} {request.url.path}"
     headers = dict(error.headers or {})
     if error.status_code == 404:
-        return ApiError(404, f"Invalid URL ({where})", code="unknown_url")
+        return unknown(request.app.routes, request.scope)
     if error.status_code == 405:
         message = f"Not allowed: {where}. Allowed are: {headers.get('Allow', 'other methods')}."
         return ApiError(405, message, code="method_not_supported", headers=headers)

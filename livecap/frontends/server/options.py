@@ -42,8 +42,9 @@ class ServeConfig(PushOptions):
     pull: bool = False
     """Fetch models first that are not on this machine."""
 
-    host: str = "127.0.0.1"
-    """The address to listen on; 0.0.0.0 or :: for every one, which needs a key."""
+    host: str = "localhost"
+    """The address to listen on (localhost: 127.0.0.1 and ::1); 0.0.0.0 or :: for every one, which
+    needs a key."""
     port: int = 8000
     """0: any that is free."""
     api_key: tuple[str, ...] = field(default=(), repr=False)

@@ -41,7 +41,7 @@ def run_serve(config: ServeConfig, live: LiveOptions, run: ModelConfig) -> int:
     bound = listen.bind(config.host, config.port)
     try:
         logs.configure(config.log_level)
-        where = listen.url(bound, names, secure=secure is not None)
+        where = listen.urls(bound, names, secure=secure is not None)
         signing = _signing_key()
         parts = assemble(config, models, live=live, keys=keys, hosts=names.hosts, signing=signing)
         bound = listen.counted(bound, parts.crowd, secure=secure is not None)
