@@ -488,3 +488,18 @@ def test_a_socket_to_a_wrong_path_is_told_so(path: str) -> None:
     assert answer.status_code == 404
     message = answer.json()["error"]["message"]
     assert ("Did you mean /v1/realtime?" in message) == path.endswith("realtime")
+
+
+@pytest.mark.parametrize("keys", [(), ("k",)])
+def test_metrics_can_be_closed(keys: tuple[str, ...]) -> None:
+    """By a key that opens nothing else; the server's own does not open them."""
+    with client(ServeConfig(metrics_key="m" * 20), keys=keys) as web:
+        assert web.get("/metrics").status_code == 401
+        for key, status in (("m" * 20, 200), ("k", 401), ("m" * 19, 401)):
+            head = {"Authorization": f"Bearer {key}"}
+            assert web.get("/metrics", headers=head).status_code == status
+            assert web.get("/metrics/", headers=head).status_code == status
+        assert web.get("/health").status_code == 200
+        if keys:
+            head = {"Authorization": "Bearer " + "m" * 20}
+            assert web.get("/v1/models", headers=head).status_code == 401

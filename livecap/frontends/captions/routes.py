@@ -39,6 +39,7 @@ STREAM = {
 class _Routes:
     hub: Hub
     door: Door
+    left: str  # what a deletion does not reach; "": nothing that we know of
     most: int  # readers of one talk, and from one address; 0: any number
     reading: Counter[str] = field(default_factory=Counter)  # readers, by talk and by address
     documents: Documents = field(default_factory=Documents)
@@ -126,7 +127,9 @@ class _Routes:
             self.hub.forget(found.id)
             self.documents.forget(found.id)
             await self._settled()
-            return Response(status_code=204)
+            if not self.left:
+                return Response(status_code=204)
+            return JSONResponse({"id": found.id, "deleted": True, "left": self.left})
         return JSONResponse(_told(summary(found, [])))
 
     async def all(self, request: Request) -> Response:
@@ -182,9 +185,11 @@ class _Following(StreamingResponse):
                     del self._counts[key]
 
 
-def routes(hub: Hub, door: Door, *, readers: int) -> list[BaseRoute]:
-    """The routes, for the application. `readers`: so many of one talk, and from one address."""
-    made, at = _Routes(hub, door, readers), "/v1/captions/{id}"
+def routes(hub: Hub, door: Door, *, readers: int, left: str = "") -> list[BaseRoute]:
+    """The routes, for the application. `readers`: so many of one talk, and from one address.
+    `left`: what a deletion does not reach, for those who delete.
+    """
+    made, at = _Routes(hub, door, left, readers), "/v1/captions/{id}"
     return [
         Route("/v1/captions", made.all),
         Route(f"{at}/share", made.share, methods=["POST", "DELETE"]),

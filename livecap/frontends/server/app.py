@@ -42,6 +42,12 @@ EXPOSED = ("Location", "ETag", "Link", "Retry-After", "x-request-id", "x-should-
 
 LOG = logging.getLogger("livecap.server")
 
+# What is told to those who delete captions.
+PASSED_ON = (
+    "What receivers (webhook, OBS, YouTube, Zoom) were sent, or wait for; and the copy that the "
+    "page has in the browser it was spoken in, until that is cleared there."
+)
+
 
 def build(
     parts: Parts, realtime: Realtime, transcriptions: Sequence[BaseRoute], started: Started
@@ -70,7 +76,12 @@ def build(
             WebSocketRoute("/v1/realtime", realtime),
             *calls.routes(parts),
             *transcriptions,
-            *captions.routes(parts.hub, parts.door, readers=parts.config.max_readers),
+            *captions.routes(
+                parts.hub,
+                parts.door,
+                readers=parts.config.max_readers,
+                left=PASSED_ON if parts.receivers else "",
+            ),
             *web.routes(),
             WebSocketRoute(ANY, nowhere),
         ],

@@ -27,7 +27,8 @@ PROTOCOL = "realtime"  # the subprotocol that is answered, where it was offered
 CARRIER = "openai-insecure-api-key."  # what stands before a key among the subprotocols
 
 # What is answered without a key: it tells nobody anything, and monitoring has none.
-OPEN = frozenset({"/", "/health", "/health/ready", "/metrics"})
+METRICS = "/metrics"  # unless --metrics-key says otherwise
+OPEN = frozenset({"/", "/health", "/health/ready", METRICS})
 # Pages, which tell nothing that is not public; and what readers with a link get. Who has none needs
 # a key for that all the same.
 READ = ("/v1/captions/", "/web/", "/view/", "/overlay/")
@@ -76,16 +77,19 @@ class Door:
         hosts: Sequence[str] = (),
         query_key: bool = False,
         trusts_proxy: bool = False,
+        metrics_key: str = "",
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """`origins`: those of pages that may come in without a key. `hosts`: names of this machine.
         `query_key`: whether keys are taken from the URL, too. `trusts_proxy`: clients' addresses
-        are as a proxy says. `now`: seconds.
+        are as a proxy says. `metrics_key`: what opens /metrics alone; "": nothing is asked for.
+        `now`: seconds.
         """
         self._keys = [_digest(key) for key in keys]
         self._secrets = secrets
         self._origins = Origins(origins, hosts, trusts_proxy=trusts_proxy)
         self._query_key = query_key
+        self._metrics_key = _digest(metrics_key) if metrics_key else None
         self._guesses = Guesses(now)
 
     def check(self, scope: Scope) -> Decision:
@@ -110,6 +114,20 @@ class Door:
     def is_local(self, scope: Scope) -> bool:
         """Whether a request was made on this machine, as far as that can be known."""
         return self._origins.is_local(scope)
+
+    def refuses_metrics(self, scope: Scope) -> ApiError | None:
+        """Why a request may not see the metrics; None if it may."""
+        if self._metrics_key is None:
+            return None
+        key, who = _key_in(Headers(scope=scope), ()), party_of(scope)
+        if seconds := self._guesses.locked(who):
+            return _locked(seconds)
+        digest = _digest(key or "")
+        if hmac.compare_digest(digest, self._metrics_key):
+            return None
+        if key is not None:
+            self._guesses.wrong(who, digest)
+        return _bad_key(key)
 
     @property
     def is_keyless(self) -> bool:
@@ -166,13 +184,18 @@ class Guard:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not is_open(scope):
-            refusal = self._door.check(scope).refusal
+        if scope["type"] == "http" and (scope["path"] == METRICS or not is_open(scope)):
+            is_metrics = scope["path"] == METRICS
+            look = self._door.refuses_metrics if is_metrics else self._refusal
+            refusal = look(scope)
             if refusal:
                 self._metrics.errors.labels(refusal.code).inc()
                 await response(refusal)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> ApiError | None:
+        return self._door.check(scope).refusal
 
 
 def _digest(key: str) -> bytes:

@@ -52,6 +52,8 @@ class ServeConfig(PushOptions):
     them out of the list of processes."""
     insecure: bool = False
     """Listen to more than this machine although no key is asked for."""
+    metrics_key: str = field(default="", repr=False)
+    """What /metrics asks for instead of nothing (LIVECAP_METRICS_KEY)."""
     query_key: bool = False
     """Take keys from the URL too (?api_key=): they end up in the logs of whatever is between."""
     tls: str = ""
@@ -127,6 +129,8 @@ class ServeConfig(PushOptions):
         if self.history_days != DAYS and not self.history:
             raise ConfigError("--history-days is given without --history", remedy="Add --history.")
         _check(0 < self.max_uploads <= 10_000, "--max-uploads", self.max_uploads, "Use 1 to 10000.")
+        if self.metrics_key:
+            check_key(self.metrics_key, "--metrics-key")
         for key in self.api_key:
             check_key(key, "--api-key")
         for name in self.allow_host:

@@ -26,6 +26,7 @@ from livecap.frontends.webrtc.registry import Calls
 from livecap.metrics import Metrics
 
 LOG = logging.getLogger("livecap.push")
+METRICS_KEY = "LIVECAP_METRICS_KEY"  # of the environment
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,6 +79,7 @@ def assemble(
         hosts=(*hosts, *config.allow_host),
         query_key=config.query_key,
         trusts_proxy=bool(config.trust_proxy),
+        metrics_key=config.metrics_key or os.environ.get(METRICS_KEY, ""),
     )
     metrics = Metrics(CollectorRegistry())
     metrics.queue_depth.set_function(lambda: admission.uploads)

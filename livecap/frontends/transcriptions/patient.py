@@ -19,7 +19,7 @@ from livecap.frontends.transcriptions.render import JSON, Heard, Written, kind_o
 from livecap.frontends.transcriptions.sse import put
 from livecap.sinks.lines import strict_json
 
-BLANK = b"\n"  # between values of JSON, and between blocks of subtitles
+BLANK = b"\n"  # before JSON, and between blocks of WebVTT
 
 
 class Patient:
@@ -77,7 +77,7 @@ class Patient:
     @property
     def _sign(self) -> bytes:
         """That it goes on, where that changes nothing."""
-        return b"" if self._asked.response_format == "text" else BLANK
+        return b"" if self._asked.response_format in ("text", "srt") else BLANK
 
     async def _begin(self) -> None:
         self.has_begun = True
