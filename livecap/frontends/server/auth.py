@@ -104,7 +104,7 @@ class Door:
             return self._secret(key, scope["path"], subprotocol)
         self._origins.note_proxy(headers)
         if self._keys:
-            refusal = self._try(key, party_of(scope))
+            refusal = self._try(key, self._guesser(scope))
             return Decision("nobody" if refusal else "key", refusal, None, subprotocol)
         refusal = self._origins.refusal(headers)
         if refusal is None:
@@ -119,13 +119,13 @@ class Door:
         """Why a request may not see the metrics; None if it may."""
         if self._metrics_key is None:
             return None
-        key, who = _key_in(Headers(scope=scope), ()), party_of(scope)
-        if seconds := self._guesses.locked(who):
+        key, who = _key_in(Headers(scope=scope), ()), self._guesser(scope)
+        if who is not None and (seconds := self._guesses.locked(who)):
             return _locked(seconds)
         digest = _digest(key or "")
         if hmac.compare_digest(digest, self._metrics_key):
             return None
-        if key is not None:
+        if key is not None and who is not None:
             self._guesses.wrong(who, digest)
         return _bad_key(key)
 
@@ -134,15 +134,22 @@ class Door:
         """Whether anybody who reaches the server may come in."""
         return not self._keys
 
-    def _try(self, key: str | None, who: str) -> ApiError | None:
+    def _guesser(self, scope: Scope) -> str | None:
+        """Who is counted as trying a key. Nobody on this machine is: any page that is open in a
+        browser here could lock its user out.
+        """
+        return None if self.is_local(scope) else party_of(scope)
+
+    def _try(self, key: str | None, who: str | None) -> ApiError | None:
         if key is None:
             return _bad_key(None)
-        seconds = self._guesses.locked(who)
+        seconds = self._guesses.locked(who) if who is not None else 0
         if seconds:
             return _locked(seconds)
         if self._is_known(key):
             return None
-        self._guesses.wrong(who, _digest(key))
+        if who is not None:
+            self._guesses.wrong(who, _digest(key))
         return _bad_key(key)
 
     def _is_known(self, key: str) -> bool:
