@@ -308,6 +308,8 @@ def test_who_tries_keys_is_not_listened_to_for_a_while() -> None:
     for number in range(3 * MOST):  # a page in a browser here could do that
         assert tried(f"guess {number}", "127.0.0.1") == 401
     assert tried("sk-one", "127.0.0.1") == 200
+    assert shut.delay(scope(client="127.0.0.1")) > 0.1, "but it takes its time"
+    assert shut.delay(scope(client="10.0.0.6")) == 0.0
     now[0] = FOR + 1
     assert tried("sk-one") == 200
     assert tried("guess") == 401

@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct, UnsetType
 from livecap.frontends.realtime.actions import Action, Frame
 from livecap.frontends.realtime.dialects import Dialect, shown
 from livecap.frontends.realtime.refusal import Refusal, invalid, missing, new_id
-from livecap.frontends.realtime.sizes import DEEPEST, MOST, is_deep
+from livecap.frontends.realtime.sizes import CONTAINERS, DEEPEST, MOST, is_deep
 
 APPEND = "input_audio_buffer.append"
 LONGEST_ID = 512  # characters of a client's event_id (OpenAI Realtime API)
@@ -66,7 +66,10 @@ def decoded(text: str) -> Message:
     if len(text) > MOST:
         return _append(text)
     if is_deep(text):
-        told = f"The message has more than {DEEPEST} objects and lists in each other."
+        told = (
+            f"The message has more than {DEEPEST} objects and lists in each other, or more than "
+            f"{CONTAINERS} in all."
+        )
         raise Refusal("message_too_deep", told)
     try:
         return msgspec.json.decode(text, type=Message)
@@ -82,7 +85,9 @@ def decoded(text: str) -> Message:
 def _append(text: str) -> Message:
     """A large message, which can only be audio."""
     try:
-        found = msgspec.json.decode(text, type=_Large)
+        # Looked through by a decoder, others would wait for a tenth of a second.
+        is_plain = text.count("[") + text.count("{") <= CONTAINERS and APPEND in text
+        found = msgspec.json.decode(text, type=_Large) if is_plain else _Large()
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         found = _Large()
     if found.type != APPEND:

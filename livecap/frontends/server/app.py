@@ -23,6 +23,7 @@ from livecap.errors import ConfigError, LivecapError
 from livecap.frontends.captions import routes as captions
 from livecap.frontends.server import client_secrets, pages, web
 from livecap.frontends.server.auth import Guard
+from livecap.frontends.server.memory import give_back
 from livecap.frontends.server.parts import Parts
 from livecap.frontends.server.paths import ANY, Slashes, nowhere, unknown
 from livecap.frontends.server.pool import Served
@@ -59,10 +60,12 @@ def build(
         models = parts.models
         starting = asyncio.create_task(_get(parts))
         starting.add_done_callback(started)
+        giving = asyncio.create_task(give_back())
         try:
             yield
         finally:
             starting.cancel()
+            giving.cancel()
             if parts.receivers:
                 await asyncio.to_thread(parts.receivers.close)
             if parts.history:

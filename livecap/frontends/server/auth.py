@@ -4,6 +4,7 @@ Sources: OpenAI's API (bearer keys, and for browsers the subprotocol `openai-ins
 `x-api-key` as in other servers; the Fetch standard for `Origin`.
 """
 
+import asyncio
 import hashlib
 import hmac
 import time
@@ -104,7 +105,7 @@ class Door:
             return self._secret(key, scope["path"], subprotocol)
         self._origins.note_proxy(headers)
         if self._keys:
-            refusal = self._try(key, self._guesser(scope))
+            refusal = self._try(key, scope)
             return Decision("nobody" if refusal else "key", refusal, None, subprotocol)
         refusal = self._origins.refusal(headers)
         if refusal is None:
@@ -119,14 +120,14 @@ class Door:
         """Why a request may not see the metrics; None if it may."""
         if self._metrics_key is None:
             return None
-        key, who = _key_in(Headers(scope=scope), ()), self._guesser(scope)
-        if who is not None and (seconds := self._guesses.locked(who)):
-            return _locked(seconds)
+        key = _key_in(Headers(scope=scope), ())
+        if locked := self._locked(scope):
+            return locked
         digest = _digest(key or "")
         if hmac.compare_digest(digest, self._metrics_key):
             return None
-        if key is not None and who is not None:
-            self._guesses.wrong(who, digest)
+        if key is not None:
+            self._guesses.wrong(party_of(scope), digest)
         return _bad_key(key)
 
     @property
@@ -134,22 +135,25 @@ class Door:
         """Whether anybody who reaches the server may come in."""
         return not self._keys
 
-    def _guesser(self, scope: Scope) -> str | None:
-        """Who is counted as trying a key. Nobody on this machine is: any page that is open in a
-        browser here could lock its user out.
-        """
-        return None if self.is_local(scope) else party_of(scope)
+    def delay(self, scope: Scope) -> float:
+        """Seconds that a refusal may take: more for those who try keys."""
+        return self._guesses.delay(party_of(scope))
 
-    def _try(self, key: str | None, who: str | None) -> ApiError | None:
+    def _locked(self, scope: Scope) -> ApiError | None:
+        """Nobody on this machine is locked out: any page that is open in a browser here could do
+        that to its user.
+        """
+        seconds = 0 if self.is_local(scope) else self._guesses.locked(party_of(scope))
+        return _locked(seconds) if seconds else None
+
+    def _try(self, key: str | None, scope: Scope) -> ApiError | None:
         if key is None:
             return _bad_key(None)
-        seconds = self._guesses.locked(who) if who is not None else 0
-        if seconds:
-            return _locked(seconds)
+        if locked := self._locked(scope):
+            return locked
         if self._is_known(key):
             return None
-        if who is not None:
-            self._guesses.wrong(who, _digest(key))
+        self._guesses.wrong(party_of(scope), _digest(key))
         return _bad_key(key)
 
     def _is_known(self, key: str) -> bool:
@@ -197,6 +201,7 @@ class Guard:
             refusal = look(scope)
             if refusal:
                 self._metrics.errors.labels(refusal.code).inc()
+                await asyncio.sleep(self._door.delay(scope))
                 await response(refusal)(scope, receive, send)
                 return
         await self._app(scope, receive, send)

@@ -22,7 +22,7 @@ from livecap.frontends.server.crowd import Crowd
 
 DOOR = "livecap.door"  # of the scope's extensions: how the application lets a connection in
 BEFORE = 4 << 10  # bytes of a message, until it has
-LEFT = 1 << 20  # bytes that one who is refused may still send
+LEFT = 256 << 10  # bytes that one who is refused may still send
 
 
 class Settings(uvicorn.Config):

@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 SMALL = 64 << 10  # bytes of a body that is read on, so that the connection can be kept
 SECONDS = 2.0  # in which one who still sends may find out
 LEFT = 8 << 20  # bytes that may come meanwhile
+PAUSE = 0.02  # seconds between two pieces, of 64 KiB mostly
 
 
 class Lingering:
@@ -64,6 +65,7 @@ class _Exchange:
         while not self._is_read and left > 0:
             message = await self.receive()
             left -= len(message.get("body", b""))
+            await asyncio.sleep(PAUSE)  # what is thrown away has to be read first
 
 
 def _is_large(headers: Headers) -> bool:

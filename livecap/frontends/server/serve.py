@@ -1,6 +1,7 @@
 """`livecap serve`: options -> a server that runs until it is told to stop -> exit status."""
 
 import asyncio
+import gc
 import logging
 import os
 import socket
@@ -127,6 +128,9 @@ class Run:
             return
         error = task.exception()
         if error is None:
+            # What is there now stays: else each collection looks at all of it, and all wait.
+            gc.collect()
+            gc.freeze()
             report(f"livecap serve: {self._where} ready, model {task.result().name}")
             return
         self.server.should_exit = True

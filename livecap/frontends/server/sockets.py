@@ -43,6 +43,7 @@ def endpoint(parts: Parts) -> Callable[[WebSocket], Awaitable[None]]:
             return
         await websocket.accept(subprotocol=decision.subprotocol)
         if decision.refusal:
+            await asyncio.sleep(parts.door.delay(websocket.scope))
             parts.metrics.errors.labels(str(decision.refusal.code)).inc()
             await _refuse(websocket, decision.refusal, decision.close_code, decision.close_reason)
             return

@@ -12,6 +12,7 @@ HASHES = ("sha-256", "sha-384", "sha-512")
 SENDS = (None, "sendonly", "sendrecv")
 MOST = 16  # media sections
 CANDIDATE = "a=candidate:"
+MOST_LINES = 4 * CANDIDATES  # of them, those that can't be reached included
 
 
 class BadOffer(ValueError):
@@ -20,6 +21,8 @@ class BadOffer(ValueError):
 
 def usable(text: str, *, is_ingest: bool, is_local: bool) -> str:
     """The offer, less what would only cost time. Raises BadOffer. `is_local`: from this machine."""
+    if count(text) > MOST_LINES:
+        raise BadOffer(str(TooMany()))
     offer = plain(text, is_local=is_local)
     if count(offer) > CANDIDATES:
         raise BadOffer(str(TooMany()))

@@ -69,7 +69,7 @@ class _Routes:
             headers = {"Accept-Patch": FRAGMENT}
             told = f"The Content-Type has to be {FRAGMENT}."
             raise ApiError(415, told, code="unsupported_content_type", headers=headers)
-        fragment = _Fragment.read(text_of(await body_of(request)))
+        fragment = Fragment.read(text_of(await body_of(request)))
         wanted = request.headers.get("if-match")
         tags = [tag.strip() for tag in (wanted or "*").split(",")]
         if "*" not in tags and f'"{call.tag}"' not in tags:
@@ -89,12 +89,14 @@ class _Routes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fragment:
+class Fragment:
+    """What is read of a body of PATCH."""
+
     user: str | None  # a=ice-ufrag
     candidates: list[str]
 
     @classmethod
-    def read(cls, text: str) -> "_Fragment":
+    def read(cls, text: str) -> "Fragment":
         """Lines that mean nothing here are left alone. Raises ApiError for what is none."""
         user, candidates = None, []
         for line in filter(None, (line.strip() for line in text.splitlines())):
