@@ -93,7 +93,7 @@ def test_messages(text: str) -> None:
 )
 def test_forms(content: bytes, sizes: list[int], boundary: str) -> None:
     """However they are cut into pieces."""
-    pieces, at = [], 0
+    pieces, at = list[bytes](), 0
     while at < len(content):
         size = sizes[len(pieces) % len(sizes)]
         pieces.append(content[at : at + size])
@@ -126,13 +126,13 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> bytes:
 
 
 @FUZZ
-@given(data=st.binary(max_size=200) | CUTS)
-def test_ctranslate2(model: bytes, tmp_path_factory: pytest.TempPathFactory, data: object) -> None:
+@given(raw=st.binary(max_size=200), cuts=CUTS)
+def test_ctranslate2(
+    model: bytes, tmp_path_factory: pytest.TempPathFactory, raw: bytes, cuts: list[Cut]
+) -> None:
     file = tmp_path_factory.getbasetemp() / "fuzz.bin"
-    near = [(at % 400, length, put) for at, length, put in data] if isinstance(data, list) else []
-    for made in (
-        (data,) if isinstance(data, bytes) else (altered(model, data), altered(model, near))
-    ):  # type: ignore[arg-type]
+    near = [(at % 400, length, put) for at, length, put in cuts]  # where its header is
+    for made in (raw, altered(model, cuts), altered(model, near)):
         file.write_bytes(made)
         with suppress(ModelError):
             read_specification(file)
