@@ -15,6 +15,7 @@ from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIO
 from livecap.frontends.server import crowd
 from livecap.frontends.server.crowd import Crowd
 from livecap.frontends.server.options import ServeConfig
+from livecap.frontends.server.pace import BURST, LONGEST, PARTIES, Pace
 
 KEY = {"Authorization": "Bearer right"}
 FRAME = 20 << 20  # bytes of a message that nobody who isn't let in needs
@@ -293,3 +294,38 @@ def test_proxies_that_are_trusted_stand_for_many() -> None:
     places = [found.enter("10.0.0.9", port) for port in range(50)]
     assert all(places)
     assert [bool(found.enter("10.0.0.1", port)) for port in range(3)] == [True, True, False]
+
+
+def test_who_is_refused_often_waits_for_it() -> None:
+    now = [0.0]
+    found = Pace(lambda: now[0])
+    assert [found.refuse("a") for _ in range(int(BURST))] == [0.0] * int(BURST)
+    waits = [found.refuse("a") for _ in range(1000)]
+    assert waits == sorted(waits)
+    assert 0 < waits[0] < waits[-1] <= LONGEST
+    assert found.refuse("b") == 0.0
+    now[0] = 10.0
+    assert found.refuse("a") == 0.0
+    for number in range(2 * PARTIES):
+        found.refuse(f"{number}")
+    assert len(found._had) == PARTIES
+
+
+def test_frames_before_the_answer_wait_for_it(server: Running) -> None:
+    """Nobody has to send them so early; who does breaks nothing, and is let in or not."""
+
+    async def work() -> None:
+        for key in ("right", "wrong"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            head = UPGRADE.removesuffix("\r\n") + f"Authorization: Bearer {key}\r\n\r\n"
+            writer.write(head.encode())
+            await writer.drain()
+            for _ in range(20):
+                writer.write(b"\x82\xff" + (FRAME + 1).to_bytes(8, "big") + bytes(4) + PIECE)
+            with suppress(ConnectionError):
+                await writer.drain()
+                assert b" 101 " in await reader.readline()
+            writer.transport.abort()
+
+    run(work)
+    server.settle()

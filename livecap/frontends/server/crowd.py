@@ -16,6 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from livecap.frontends.server.pace import Pace
+
 NETWORK = 64  # bits of an IPv6 address that one customer has for all of theirs
 QUIET = 60.0  # seconds between two lines in the log
 AT_ONCE = 64  # connections refused before others of the event loop have their turn
@@ -54,6 +56,7 @@ class Crowd:
         self._each = each
         self._trusted = [ipaddress.ip_network(one, strict=False) for one in trusted]
         self._clock = clock
+        self.refusals = Pace(clock)  # of requests
         self._places: dict[tuple[str, int], Place] = {}
         self._all: Counter[str] = Counter()  # by party
         self._waiting: Counter[str] = Counter()  # those of them without a request

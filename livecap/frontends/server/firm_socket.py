@@ -59,6 +59,7 @@ class FirmSocket(WebSocketsSansIOProtocol):
         super().handle_connect(event)
         if self.response.status_code == 101:
             self.scope["extensions"][DOOR] = {"let_in": self.let_in}
+            self.transport.pause_reading()  # uvicorn breaks at frames that come before its answer
 
     def data_received(self, data: bytes) -> None:
         """Bytes of frames."""
@@ -82,6 +83,8 @@ class FirmSocket(WebSocketsSansIOProtocol):
         if message["type"] == "websocket.close":
             self.writable.set()
         await super().send(message)
+        if message["type"] == "websocket.accept":
+            self.transport.resume_reading()
 
     async def run_asgi(self) -> None:
         """The session, to its end."""

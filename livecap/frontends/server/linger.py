@@ -10,6 +10,8 @@ from contextlib import suppress
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from livecap.frontends.server.crowd import Crowd, party
+
 SMALL = 64 << 10  # bytes of a body that is read on, so that the connection can be kept
 SECONDS = 2.0  # in which one who still sends may find out
 LEFT = 8 << 20  # bytes that may come meanwhile
@@ -19,21 +21,24 @@ PAUSE = 0.02  # seconds between two pieces, of 64 KiB mostly
 class Lingering:
     """Around all the rest."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, crowd: Crowd) -> None:
         self._app = app
+        self._crowd = crowd
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = _Exchange(scope, receive, send)
+        exchange = _Exchange(scope, receive, send, self._crowd)
         await self._app(scope, exchange.receive, exchange.send)
 
 
 class _Exchange:
     """One request and its answer."""
 
-    def __init__(self, scope: Scope, receive: Receive, send: Send) -> None:
+    def __init__(self, scope: Scope, receive: Receive, send: Send, crowd: Crowd) -> None:
+        self._client = scope.get("client")
+        self._refusals = crowd.refusals
         self._receive = receive
         self._send = send
         self._is_read = not _is_large(Headers(scope=scope))  # nothing more need be read
@@ -46,6 +51,9 @@ class _Exchange:
         return message
 
     async def send(self, message: Message) -> None:
+        if message["type"] == "http.response.start" and message["status"] >= 400:
+            who = party(self._client[0]) if self._client else ""
+            await asyncio.sleep(self._refusals.refuse(who))
         if message["type"] == "http.response.start" and not self._is_read:
             self._closes = True
             message.setdefault("headers", [])

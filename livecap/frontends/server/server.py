@@ -36,7 +36,7 @@ def settings(
     `trusted`: addresses and networks of proxies that say whom they speak for.
     """
     made = Settings(
-        Lingering(app),
+        Lingering(app, crowd),
         loop="asyncio",
         http=PromptHead,
         ws=FirmSocket,

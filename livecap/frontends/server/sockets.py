@@ -19,7 +19,7 @@ from livecap.frontends.realtime import (
     new_id,
 )
 from livecap.frontends.server.admission import Ticket
-from livecap.frontends.server.auth import Decision
+from livecap.frontends.server.auth import Decision, party_of
 from livecap.frontends.server.carried import Carried
 from livecap.frontends.server.firm_socket import let_in
 from livecap.frontends.server.outbox import Outbox
@@ -41,9 +41,11 @@ def endpoint(parts: Parts) -> Callable[[WebSocket], Awaitable[None]]:
         if decision.refusal and decision.refusal.status == 403:
             await websocket.close()  # before it is open: HTTP 403
             return
+        if decision.refusal:  # before it is open: nothing can come meanwhile
+            tries = parts.door.delay(websocket.scope)
+            await asyncio.sleep(max(tries, parts.crowd.refusals.refuse(party_of(websocket.scope))))
         await websocket.accept(subprotocol=decision.subprotocol)
         if decision.refusal:
-            await asyncio.sleep(parts.door.delay(websocket.scope))
             parts.metrics.errors.labels(str(decision.refusal.code)).inc()
             await _refuse(websocket, decision.refusal, decision.close_code, decision.close_reason)
             return
@@ -82,7 +84,7 @@ async def _attend(parts: Parts, websocket: WebSocket, call_id: str) -> None:
 async def _refuse(websocket: WebSocket, refusal: ApiError, code: int, reason: str) -> None:
     """Said on the open socket: browsers can't read an HTTP answer here."""
     told = Refusal(str(refusal.code), refusal.message, kind=refusal.type)
-    with suppress(WebSocketDisconnect):
+    with suppress(WebSocketDisconnect, RuntimeError):  # it has left, or sent what is no message
         await websocket.send_json({**error_event(told), "event_id": new_id("event")})
         await websocket.close(code, reason)
 
