@@ -6,6 +6,7 @@ import logging
 import os
 import socket
 import ssl
+import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
@@ -28,6 +29,7 @@ from livecap.frontends.transcriptions import Limits, Outcome, routes
 
 LOG = logging.getLogger("livecap.server")
 
+SWITCH = 0.0005  # seconds
 STOPPED = 0  # exit status: a server is meant to be stopped
 ENDPOINTS: dict[Task, str] = {"transcribe": "transcriptions", "translate": "translations"}
 
@@ -117,6 +119,9 @@ class Run:
     def until_stopped(self, bound: list[socket.socket]) -> int:
         """Serve at the sockets -> exit status. Raises what keeps the first model from loading."""
         report(f"livecap serve: {self._where}, loading {self._parts.models.default}")
+        # The thread that computes asks for the interpreter after each operation: at the usual 5 ms
+        # a busy event loop would hold it up by that much each time.
+        sys.setswitchinterval(SWITCH)
         self.server.run(sockets=bound)
         if self._failure:
             raise self._failure
