@@ -122,12 +122,12 @@ class System:
     settings: Mapping[str, str] = field(default_factory=dict)  # of its environment
 
 
-def livecap() -> System:
-    """`livecap serve` as it is by default."""
+def livecap(*options: str) -> System:
+    """`livecap serve` as it is by default, or with these options."""
     port = free_port()
     return System(
         "livecap",
-        (sys.executable, "-m", "livecap", "serve", "-m", "tiny.en", "--port", f"{port}"),
+        (sys.executable, "-m", "livecap", "serve", "-m", "tiny.en", "--port", f"{port}", *options),
         port,
         ready="/health/ready",
         live="/v1/realtime?intent=transcription",

@@ -33,6 +33,7 @@ from livecap.frontends.bench_measures import percentile
 COUNTS = (0, 200, 1000)
 AT_ONCE = 50  # readers that connect at a time
 SETTLE = 3.0  # seconds until memory is looked at
+UNLIMITED = ("--max-readers", "0", "--max-connections", "0", "--max-per-address", "0")
 SPREAD = 0.3  # seconds from the first of 200 readers to the last one, for each final
 TIMES = 3  # that the recording is said
 SMALL = 4096  # bytes that the socket takes of one who reads nothing
@@ -181,7 +182,7 @@ def main() -> None:
     raw = np.rint(pcm * 32767).astype("<i2").tobytes()
     rows = []
     for count in COUNTS:
-        with tempfile.TemporaryFile() as log, running(livecap(), log) as server:
+        with tempfile.TemporaryFile() as log, running(livecap(*UNLIMITED), log) as server:
             rows.append(asyncio.run(measure(server, raw, count)))
         print(f"{count} readers: done", file=sys.stderr)
     keep("viewers", rows)

@@ -21,7 +21,7 @@ from livecap.checkpoints import resolve
 from livecap.config import DecodeConfig, LiveOptions, ModelConfig
 from livecap.events import RATE
 from livecap.frontends.server.app import build
-from livecap.frontends.server.listen import bind
+from livecap.frontends.server.listen import bind, counted
 from livecap.frontends.server.options import ServeConfig
 from livecap.frontends.server.parts import Parts, assemble
 from livecap.frontends.server.pool import Models, Served
@@ -191,7 +191,7 @@ def serving(
     files: Sequence[BaseRoute] = transcription_routes(parts)
     if limits:
         files = routes(models, parts.admission, limits, told=outcomes.append)
-    bound = bind("127.0.0.1", 0)
+    bound = counted(bind("127.0.0.1", 0), parts.crowd, secure=False)
 
     def started(task: "asyncio.Task[Served]") -> None:
         running.loop = task.get_loop()
@@ -199,7 +199,7 @@ def serving(
             running.ready.set()
 
     app = build(parts, endpoint(parts), files, started)
-    how = settings(app, None)
+    how = settings(app, None, parts.crowd, trusted=config.trust_proxy)
     if ping:
         how.ws_ping_interval = how.ws_ping_timeout = ping
     server = Server(how, parts.drain, grace=5)

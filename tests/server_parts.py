@@ -122,6 +122,7 @@ def application(
 
 
 BASE = "http://127.0.0.1:8000"
+HERE = ("127.0.0.1", 50_000)  # where clients are
 INVALID = "invalid_request_error"
 
 
@@ -137,7 +138,7 @@ def client(
     """A client of the application, from when its first model is warm."""
     warm = threading.Event()
     _, app = application(config, load=load, keys=keys, started=lambda task: warm.set())
-    with TestClient(app, base_url=BASE, raise_server_exceptions=raises) as found:
+    with TestClient(app, client=HERE, base_url=BASE, raise_server_exceptions=raises) as found:
         assert not ready or warm.wait(PATIENCE)
         yield found
 

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from livecap.events import RATE, Caption, Event, Gap, Silence, Word
 from livecap.frontends.captions import Broadcast, Hub, Part, Reader
 from livecap.frontends.captions import broadcast as broadcasts
+from livecap.frontends.captions.documents import FORMATS, written
 from livecap.frontends.captions.hub import LINGER, may_read
-from livecap.frontends.captions.routes import FORMATS, written
 
 
 def word(text: str, at: float | None = None) -> Word:

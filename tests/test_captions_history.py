@@ -26,9 +26,9 @@ from livecap.events import RATE, Caption, Gap, Word
 from livecap.frontends.captions import Hub, Part, Speaker, history
 from livecap.frontends.captions.archive import Archive
 from livecap.frontends.captions.broadcast import Broadcast
+from livecap.frontends.captions.documents import FORMATS, written
 from livecap.frontends.captions.history import DAY, History
 from livecap.frontends.captions.hub import HistoryError
-from livecap.frontends.captions.routes import FORMATS, written
 from livecap.metrics import Metrics
 
 NOW = 1_800_000_000.0

@@ -12,7 +12,7 @@ from server_fixture import MANY, Running, serving, toned
 from test_captions_server import KEY, finals, link, say, speaker, web
 
 from livecap.frontends.captions import history
-from livecap.frontends.captions.routes import FORMATS
+from livecap.frontends.captions.documents import FORMATS
 from livecap.frontends.server.options import ServeConfig
 
 

@@ -5,15 +5,19 @@ import json
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import httpx2
 import pytest
-from server_clients import VAD, Socket, client, run, utterance
-from server_fixture import Running, serving
+from server_clients import REALTIME, VAD, Socket, client, run, utterance
+from server_fixture import MANY, Running, serving
 from strict import parse_srt
 
-from livecap.frontends.captions.routes import FORMATS
+from livecap.frontends.captions import Broadcast, documents
+from livecap.frontends.captions.broadcast import data_of, encoded
+from livecap.frontends.captions.documents import FORMATS
+from livecap.frontends.server.prompt_head import PromptHead
 
 KEY = {"Authorization": "Bearer right"}
 Json = dict[str, Any]
@@ -175,6 +179,106 @@ def test_what_is_deleted_is_gone(server: Running) -> None:
     server.settle()
 
 
+def test_readers_are_limited_by_link_and_by_address() -> None:
+    """However they come at once. Whoever leaves makes room."""
+
+    async def work(server: Running) -> None:
+        async with speaker(server) as (socket, id), web(server) as pages:
+            text = await say(socket, 20)
+            path = f"/v1/captions/{id}/events?token={await link(pages, id)}"
+            statuses: list[int] = []
+            leave = asyncio.Event()
+
+            async def read() -> None:
+                async with pages.stream("GET", path) as answer:
+                    statuses.append(answer.status_code)
+                    if answer.status_code == 200:
+                        await leave.wait()
+                    else:
+                        told = json.loads(await answer.aread())
+                        assert told["error"]["code"] == "too_many_readers"
+                        assert int(answer.headers["retry-after"]) > 0
+
+            async with asyncio.TaskGroup() as group:
+                for _ in range(60):
+                    group.create_task(read())
+                while len(statuses) < 60:
+                    await asyncio.sleep(0.01)
+                assert sorted(statuses) == [200] * 20 + [429] * 40
+                async with speaker(server) as (second, other):
+                    await say(second, 21)
+                    there = f"/v1/captions/{other}/events?token={await link(pages, other)}"
+                    assert (await pages.get(there)).status_code == 429, "of the same address"
+                leave.set()
+            broadcast = server.parts.hub.find(id)
+            assert broadcast
+            while broadcast.readers:
+                await asyncio.sleep(0.01)
+            assert [one["text"] for one in await finals(pages, path, 1)] == [text.strip()]
+
+    with serving(config=replace(MANY, max_readers=20), keys=("right",)) as server:
+        run(lambda: work(server))
+        server.settle()
+
+
+def test_a_reader_that_takes_nothing_is_let_go(
+    server: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And until then it holds little of what was said."""
+    monkeypatch.setattr(PromptHead, "taking", 0.3)
+
+    async def work() -> None:
+        async with speaker(server) as (socket, id), web(server) as pages:
+            await say(socket, 22)
+            broadcast = server.parts.hub.find(id)
+            assert broadcast
+            line = json.loads(data_of(broadcast.lines[0])) | {"text": "x" * 4000}
+            long = [encoded(number, json.dumps(line)) for number in range(2, 10_001)]
+            broadcast.restore(long, 10_000)  # some 40 MB
+            path = f"/v1/captions/{id}/events?token={await link(pages, id)}"
+            stalled = await asyncio.open_connection("127.0.0.1", server.port, limit=1000)
+            stalled[1].write(f"GET {path} HTTP/1.1\r\nHost: here\r\n\r\n".encode())
+            while not broadcast.readers:
+                await asyncio.sleep(0.005)
+            most = 0
+            while broadcast.readers:
+                for one in list(server.server.server_state.connections):
+                    most = max(most, one.transport.get_write_buffer_size())
+                await asyncio.sleep(0.005)
+            assert most < 1 << 20
+            stalled[1].close()
+
+    run(work)
+    server.settle()
+
+
+def test_a_document_is_made_once_for_all(server: Running, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    whole = documents.written
+
+    def counted(broadcast: Broadcast, form: str) -> bytes:
+        made.append(form)
+        return whole(broadcast, form)
+
+    monkeypatch.setattr(documents, "written", counted)
+
+    async def work() -> None:
+        async with speaker(server) as (socket, id), web(server) as pages:
+            first = await say(socket, 23)
+            path = f"/v1/captions/{id}.txt?token={await link(pages, id)}"
+            bodies = await asyncio.gather(*(pages.get(path) for _ in range(20)))
+            assert {one.text.strip() for one in bodies} == {first.strip()}
+            second = await say(socket, 24)
+            assert (await pages.get(path)).text.split() == f"{first} {second}".split()
+            assert made == ["txt", "txt"]
+            assert (await pages.delete(f"/v1/captions/{id}", headers=KEY)).status_code == 204
+            assert (await pages.get(path, headers=KEY)).status_code == 404
+            assert (await pages.get(f"/v1/captions/{id}.txt", headers=KEY)).text == ""
+
+    run(work)
+    server.settle()
+
+
 def test_two_hundred_readers_and_one_that_reads_nothing(server: Running) -> None:
     """Each gets every line; how soon after the first, is told in benchmarks/README.md."""
     count, lines = 200, 3
@@ -210,3 +314,45 @@ def test_two_hundred_readers_and_one_that_reads_nothing(server: Running) -> None
 
     run(work)
     server.settle()
+
+
+def test_a_link_is_for_reading_whatever_the_mode() -> None:
+    """Without keys, too, those elsewhere who have one (and so the id) can do nothing else."""
+    elsewhere = {"X-Forwarded-For": "10.0.0.5"}
+
+    async def work(server: Running) -> None:
+        async with client(server, f"{REALTIME}&captions=") as socket, web(server) as pages:
+            session = await socket.configure(turn_detection=VAD)
+            id, key = session["id"], socket.frames[0]["session"]["livecap"]["captions_key"]
+            text = await say(socket, 30)
+            token = (await pages.post(f"/v1/captions/{id}/share")).json()["token"]
+            at = f"/v1/captions/{id}"
+            read = await pages.get(f"{at}.txt?token={token}", headers=elsewhere)
+            assert read.text.strip() == text.strip()
+            for method, path in (
+                ("GET", "/v1/captions"),
+                ("GET", f"{at}.txt"),
+                ("GET", f"{at}/events"),
+                ("GET", at),
+                ("POST", f"{at}/share"),
+                ("DELETE", f"{at}/share"),
+                ("DELETE", at),
+                ("DELETE", f"{at}?token={token}"),
+            ):
+                for wrong in ({}, {"Livecap-Captions-Key": "wrong"}):
+                    refused = await pages.request(method, path, headers={**elsewhere, **wrong})
+                    assert refused.status_code in (403, 404), (method, path)
+            async with client(
+                server, f"{REALTIME}&captions={id}", additional_headers=elsewhere
+            ) as other:
+                assert other.frames[0]["session"]["livecap"]["captions"] != id, "taken over"
+            speaks = {**elsewhere, "Livecap-Captions-Key": key}
+            assert (await pages.get(f"{at}.txt", headers=speaks)).status_code == 200
+            assert (await pages.delete(f"{at}/share", headers=speaks)).status_code == 204
+            assert (await pages.delete(at, headers=speaks)).status_code == 204
+            assert (await pages.get("/v1/captions")).status_code == 200, "on this machine"
+
+    config = replace(MANY, insecure=True, trust_proxy=("127.0.0.1",))
+    with serving(config=config) as server:
+        run(lambda: work(server))
+        server.settle()

@@ -309,7 +309,9 @@ def test_verbose_json(http: OpenAI, words: bool) -> None:
     )
     told = TranscriptionVerbose.model_validate_json(answer.text, strict=True)
     assert plain(told.text) == SPEECH
-    assert told.language == "en"
+    assert told.language == "english"
+    assert told.model_extra
+    assert told.model_extra["languages"] == [{"code": "en"}]
     assert told.duration == 11.0
     assert told.segments
     assert plain("".join(one.text for one in told.segments)) == SPEECH

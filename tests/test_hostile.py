@@ -50,6 +50,7 @@ def event(**fields: Any) -> str:
 
 APPEND = "input_audio_buffer.append"
 UPDATE = "session.update"
+TOO_LARGE, TOO_DEEP = "message_too_large", "message_too_deep"
 
 
 @pytest.mark.parametrize(
@@ -61,8 +62,8 @@ UPDATE = "session.update"
         ("NaN", "invalid_json", None),
         ('{"type": "session.update", "session": NaN}', "invalid_json", None),
         ('{"type": "session.update", "session": 1e999}', "invalid_json", None),
-        ("[" * 100_000, "invalid_event", None),
-        ('{"a":' * 100_000, "invalid_json", None),
+        ("[" * 100_000, "message_too_deep", None),
+        ('{"a":' * 50_000, "message_too_deep", None),
         ("[]", "invalid_event", None),
         ("null", "invalid_event", None),
         ('"session.update"', "invalid_event", None),
@@ -71,7 +72,20 @@ UPDATE = "session.update"
         (event(type=7), "invalid_event", None),
         (event(type=""), "invalid_value", "type"),
         (event(type="\x00"), "invalid_value", "type"),
-        (event(type="x" * 1_000_000), "invalid_value", "type"),
+        (event(type="x" * 200_000), "invalid_value", "type"),
+        (event(type="x" * 1_000_000), "message_too_large", None),
+        (event(type=UPDATE, session={}, padding="x" * (256 << 10)), "message_too_large", None),
+        ('{"type":"session.update","session":[' + "[]," * 7_000_000 + "[]]}", TOO_LARGE, None),
+        ('{"session":[' + "[]," * 7_000_000 + '[]],"type":"session.update"}', TOO_LARGE, None),
+        ('{"audio":[' + "[]," * 100_000 + f'[]],"type":"{APPEND}"}}', TOO_LARGE, None),
+        ("[" * 20_000_000, "message_too_large", None),
+        ('{"type":"session.update","session":' + '{"a":' * 40 + "1" + "}" * 41, TOO_DEEP, None),
+        ('{"type":"session.update","session":[' + "[]," * 80_000 + "[]]}", TOO_DEEP, None),
+        ('{"type":"session.update","session":[' + "[]," * 1100 + "[]]}", TOO_DEEP, None),
+        (f'{{"type":"{APPEND}","x":[' + "[]," * 7_000_000 + "[]]}", TOO_LARGE, None),
+        ('{"type":"session.update","session":' + "[" * 40 + "]" * 40 + "}", TOO_DEEP, None),
+        ('{"type":"x","x":"' + "[" * 99 + '\\""}', "invalid_value", "type"),
+        ("[{" * 40 + '"\\' * 100_000, "message_too_deep", None),
         (event(type="response.create"), "not_supported", "type"),
         (event(type=APPEND), "missing_required_parameter", "audio"),
         (event(type=APPEND, audio=None), "invalid_value", "audio"),
@@ -79,7 +93,7 @@ UPDATE = "session.update"
         (event(type=APPEND, audio="!!!!"), "invalid_value", "audio"),
         (event(type=APPEND, audio="AAA"), "invalid_value", "audio"),
         (event(type=APPEND, audio="AA-_"), "invalid_value", "audio"),
-        (event(type=APPEND, audio="AAAA"), "invalid_value", "audio"),
+        (event(type=APPEND, audio="AAAA="), "invalid_value", "audio"),
         (event(type=APPEND, audio="é" * 10), "invalid_value", "audio"),
         (event(type="input_audio_buffer.commit"), "input_audio_buffer_commit_empty", None),
         (event(type="input_audio_buffer.commit", final="yes"), "invalid_value", "final"),
@@ -133,10 +147,10 @@ def test_audio_of_any_size(server: Running) -> None:
         async with neighbour(server), manual(server) as socket:
             await socket.send(APPEND, audio="")  # as some keep connections alive
             await socket.send(APPEND, audio=encoded(bytes(MOST)))
-            for size in (MOST - 1, MOST + 1, MOST + 2):
+            for size in (MOST + 1, MOST + 2):
                 await socket.send(APPEND, audio=encoded(bytes(size)), event_id=str(size))
             await socket.commit()
-            while len([f for f in socket.frames if f["type"] == "error"]) < 3:
+            while len([f for f in socket.frames if f["type"] == "error"]) < 2:
                 await socket.receive()
             await socket.send("session.close")
             assert await socket.code() == 1000
@@ -144,7 +158,7 @@ def test_audio_of_any_size(server: Running) -> None:
 
     socket = run(told)
     errors = [frame["error"] for frame in socket.frames if frame["type"] == "error"]
-    assert [error["event_id"] for error in errors] == [str(MOST + n) for n in (-1, 1, 2)]
+    assert [error["event_id"] for error in errors] == [str(MOST + n) for n in (1, 2)]
     assert {(error["code"], error["param"]) for error in errors} == {("invalid_value", "audio")}
     assert set(socket.transcripts) == {""}
     seconds = sum(f["usage"]["seconds"] for f in socket.frames if "usage" in f)
@@ -157,7 +171,7 @@ def test_messages_of_any_size(server: Running) -> None:
         async with neighbour(server):
             async with manual(server) as socket:
                 await socket.send("nonsense", padding="x" * (22 << 20))
-                assert (await socket.only("error"))["error"]["code"] == "invalid_value"
+                assert (await socket.only("error"))["error"]["code"] == "message_too_large"
                 raw, text = utterance(2)
                 assert await socket.say(raw) == text
             async with client(server) as socket:
@@ -216,7 +230,7 @@ def test_raw_audio_where_it_was_agreed_on(server: Running) -> None:
             await socket.connection.send(b"\0")
             await socket.send("session.close")
             await socket.code()
-        assert socket.kinds.count("error") == 1
+        assert "error" not in socket.kinds
         assert socket.transcripts == [text]
 
     run(told)

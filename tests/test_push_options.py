@@ -172,8 +172,11 @@ def test_a_receiver_that_is_away_costs_a_server_nothing() -> None:
     with serving(toned(), config, keys=("right",)) as server:
 
         async def work() -> None:
-            async with speaker(server) as (socket, _):
+            async with web(server) as pages, speaker(server) as (socket, id):
                 await say(socket, 1)
+                told = (await pages.delete(f"/v1/captions/{id}", headers=KEY)).json()
+                assert told["deleted"]
+                assert "webhook" in told["left"], "what a deletion does not reach is said"
 
         run(work)
         until(lambda: server.parts.admission.sessions == 0)

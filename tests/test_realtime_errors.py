@@ -25,8 +25,8 @@ def big(size: int) -> str:
         ('{"type": NaN}', "invalid_json", None),
         ('{"type": 1e999}', "invalid_json", None),
         ("\ud800", "invalid_json", None),
-        ('{"type":' + "[" * 100_000, "invalid_json", None),
-        ("[" * 100_000, "invalid_event", None),
+        ('{"type":' + "[" * 100_000, "message_too_deep", None),
+        ("[" * 100_000, "message_too_deep", None),
         ("[]", "invalid_event", None),
         ('"session.update"', "invalid_event", None),
         ("null", "invalid_event", None),
@@ -65,7 +65,6 @@ def test_an_unknown_type_is_told_the_known_ones() -> None:
         ("AA=A", "invalid_value"),
         ("é", "invalid_value"),
         ("AA\x00A", "invalid_value"),
-        ("AAAA", "invalid_value"),
         (big(MOST + 2), "invalid_value"),
     ],
 )
@@ -106,10 +105,11 @@ def test_binary_audio_where_it_was_negotiated() -> None:
     client = Client({"sample_rate": "16000"}, binary=True)
     assert client.raw(bytes(3200)) == []
     assert client.raw(b"") == []
-    assert error(client.raw(bytes(3)))["param"] == "audio"
+    assert client.raw(bytes(3)) == []
     assert error(client.raw(bytes(MOST + 2)))["param"] == "audio"
+    assert client.raw(bytes(1)) == []
     client.commit()
-    assert len(client.samples(1)) == 1600
+    assert len(client.samples(1)) == 1602
 
 
 @pytest.mark.parametrize(

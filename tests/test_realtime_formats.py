@@ -101,3 +101,31 @@ def test_audio_that_comes_at_once_is_as_good_as_in_pieces() -> None:
     client.append(150_000, rate=8_000)
     client.commit()
     assert len(client.samples(1)) == 150 * 16_000
+
+
+@pytest.mark.parametrize("size", [1, 3, 333, 4801])
+@pytest.mark.parametrize("binary", [False, True])
+def test_a_sample_may_be_cut_in_two(size: int, binary: bool) -> None:
+    """Pieces of an odd number of bytes are the same audio as whole ones."""
+    raw = np.random.default_rng(size).integers(-9000, 9000, 4801).astype("<i2").tobytes()[:-1]
+
+    def heard(step: int) -> NDArray[np.float32]:
+        client = Client({"sample_rate": "16000"}, binary=binary)
+        for at in range(0, len(raw), step):
+            piece = raw[at : at + step]
+            told = client.raw(piece) if binary else client.send(APPEND, audio=encoded(piece))
+            assert told == []
+        client.commit()
+        return client.samples(1)
+
+    assert np.array_equal(heard(size), heard(len(raw) - 1))
+    assert len(heard(size)) == 4800
+
+
+def test_half_a_sample_is_forgotten_with_the_buffer() -> None:
+    client = Client({"sample_rate": "16000"}, binary=True)
+    client.raw(b"\x7f")
+    client.send("input_audio_buffer.clear")
+    client.raw(np.full(1600, 5, "<i2").tobytes())
+    client.commit()
+    assert np.allclose(client.samples(max(client.hearings))[200:-200], 5 / 32768, atol=1e-6)

@@ -185,3 +185,25 @@ def test_waits_get_longer_and_are_not_all_alike() -> None:
     assert Delays(0.5, 30.0, lambda: 0.0).of(3) == 1.0
     assert longest.of(1, asked=12.0) == 12.0
     assert len({Delays().of(5) for _ in range(9)}) > 1
+
+
+@pytest.mark.parametrize(
+    ("url", "key", "warns"),
+    [
+        ("http://captions.example:8000", "k", True),
+        ("ws://10.0.0.5:8000", "k", True),
+        ("http://captions.example:8000", "", False),
+        ("https://captions.example", "k", False),
+        ("wss://10.0.0.5:8000", "k", False),
+        ("http://127.0.0.1:8000", "k", False),
+        ("ws://localhost:8000", "k", False),
+        ("http://[::1]:8000", "k", False),
+    ],
+)
+def test_a_key_that_goes_in_clear_is_told(
+    url: str, key: str, warns: bool, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert server_of(ServerOptions(server=url, server_key=key), {})
+    told = capsys.readouterr().err
+    assert ("in clear" in told) == warns
+    assert not key or f" {key} " not in told

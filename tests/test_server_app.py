@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from server_parts import BASE, INVALID, PATIENCE, Loader, application, client, envelope
-from starlette.testclient import TestClient
+from server_parts import BASE, HERE, INVALID, PATIENCE, Loader, application, client, envelope
+from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocketDisconnect
 
 from livecap.errors import CorruptModel
@@ -86,7 +86,7 @@ def test_further_names_are_listed_on_demand() -> None:
 def test_health_answers_while_the_model_is_loaded() -> None:
     load, started = Loader(held={"tiny.en"}), threading.Event()
     parts, app = application(load=load, started=lambda task: started.set())
-    with TestClient(app, base_url=BASE) as http:
+    with TestClient(app, client=HERE, base_url=BASE) as http:
         loading = http.get("/health")
         assert (loading.status_code, loading.json()) == (
             200,
@@ -121,7 +121,7 @@ def test_a_first_model_that_can_not_be_loaded_is_told() -> None:
         done.set()
 
     _, app = application(load=Loader(failing={"tiny.en"}), started=started)
-    with TestClient(app, base_url=BASE) as http:
+    with TestClient(app, client=HERE, base_url=BASE) as http:
         assert done.wait(PATIENCE)
         assert isinstance(told[0], CorruptModel)
         assert http.get("/health/ready").status_code == 503
@@ -130,7 +130,7 @@ def test_a_first_model_that_can_not_be_loaded_is_told() -> None:
 def test_services_are_closed_with_the_application() -> None:
     warm = threading.Event()
     parts, app = application(started=lambda task: warm.set())
-    with TestClient(app, base_url=BASE):
+    with TestClient(app, client=HERE, base_url=BASE):
         assert warm.wait(PATIENCE)
         loaded = parts.models.loaded("tiny.en")
     assert loaded
@@ -149,7 +149,7 @@ def test_keys_are_asked_for_everywhere_but_by_monitoring() -> None:
             "/v1/models/x",
             "/v1/nothing",
             "/v1/captions",
-            "/health/",
+            "/healthy",
             "/docs",
         ):
             refused = http.get(path)
@@ -379,7 +379,7 @@ def test_the_log_has_a_line_for_each_request(lines: Callable[[], list[dict[str, 
         "status": 200,
         "sent": 13,
         "id": "abc",
-        "client": "testclient",
+        "client": "127.0.0.1",
     }
     assert (lost["route"], lost["status"]) == ("unmatched", 404)
     for line in (ended, left):
@@ -420,3 +420,86 @@ def test_a_stranger_s_name_for_this_machine_is_refused(host: str, status: int) -
     with client(keys=("k",)) as http:  # a page of a stranger's has no key
         told = http.get("/v1/models", headers={"Host": host, "Authorization": "Bearer k"})
         assert told.status_code == 200
+
+
+def test_answers_that_are_no_pages_are_taken_for_nothing_else() -> None:
+    with client() as web:
+        for path in ("/v1/models", "/v1/nowhere", "/v1/busy"):
+            headers = web.get(path).headers
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["cross-origin-resource-policy"] == "same-origin"
+        refused = web.get("/v1/models", headers={"Sec-Fetch-Site": "cross-site"})
+        assert (refused.status_code, refused.json()["error"]["code"]) == (403, "origin_not_allowed")
+
+
+def test_slashes_too_many_mean_nothing() -> None:
+    with client() as web:
+        for path in (
+            "/v1/audio/transcriptions/",
+            "//v1//audio/transcriptions",
+            "/v1/audio//transcriptions//",
+        ):
+            answer = web.post(f"{BASE}{path}", content=b"the body", follow_redirects=False)
+            assert (answer.status_code, answer.content) == (200, b"the body")
+        for path in ("/v1/models/", "/v1//models"):
+            assert web.get(path, follow_redirects=False).json()["object"] == "list"
+        assert web.get("/v1/models/tiny.en/").json()["id"] == "tiny.en"
+        assert web.get("/web/main.js").status_code == 200
+        assert web.get(f"{BASE}//", follow_redirects=False).status_code == 200
+
+
+def test_slashes_do_not_get_around_the_door() -> None:
+    with client(keys=("k",)) as web:
+        for path in ("//v1/models", "/v1/models/", "/v1//captions"):
+            assert web.get(f"{BASE}{path}").status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "meant"),
+    [
+        ("POST", "/audio/transcriptions", "/v1/audio/transcriptions"),
+        ("POST", "/v1/v1/audio/transcriptions", "/v1/audio/transcriptions"),
+        ("POST", "/api/v1/audio/transcriptions", "/v1/audio/transcriptions"),
+        ("GET", "/models", "/v1/models"),
+        ("GET", "/v1/v1/models", "/v1/models"),
+        ("GET", "/v1/health", "/health"),
+        ("GET", "/v1/chat/completions", None),
+        ("GET", "/x", None),
+    ],
+)
+def test_a_wrong_path_is_told_the_right_one(method: str, path: str, meant: str | None) -> None:
+    with client() as web:
+        answer = web.request(method, path)
+        assert answer.status_code == 404
+        message = answer.json()["error"]["message"]
+        assert f"({method} {path})" in message
+        assert f"Did you mean {meant}?" in message if meant else "mean" not in message
+
+
+@pytest.mark.parametrize("path", ["/realtime", "/v1/v1/realtime", "/v1/models", "/"])
+def test_a_socket_to_a_wrong_path_is_told_so(path: str) -> None:
+    with (
+        client() as web,
+        pytest.raises(WebSocketDenialResponse) as refused,
+        web.websocket_connect(path),
+    ):
+        pass
+    answer = refused.value
+    assert answer.status_code == 404
+    message = answer.json()["error"]["message"]
+    assert ("Did you mean /v1/realtime?" in message) == path.endswith("realtime")
+
+
+@pytest.mark.parametrize("keys", [(), ("k",)])
+def test_metrics_can_be_closed(keys: tuple[str, ...]) -> None:
+    """By a key that opens nothing else; the server's own does not open them."""
+    with client(ServeConfig(metrics_key="m" * 20), keys=keys) as web:
+        assert web.get("/metrics").status_code == 401
+        for key, status in (("m" * 20, 200), ("k", 401), ("m" * 19, 401)):
+            head = {"Authorization": f"Bearer {key}"}
+            assert web.get("/metrics", headers=head).status_code == status
+            assert web.get("/metrics/", headers=head).status_code == status
+        assert web.get("/health").status_code == 200
+        if keys:
+            head = {"Authorization": "Bearer " + "m" * 20}
+            assert web.get("/v1/models", headers=head).status_code == 401

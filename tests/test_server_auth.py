@@ -1,9 +1,12 @@
 """Who may come in: keys in all their carriers, client secrets, and the pages of browsers."""
 
+from typing import Any
+
 import pytest
 from starlette.types import Scope
 
 from livecap.frontends.server.auth import CARRIER, Door
+from livecap.frontends.server.guesses import FOR, MOST, PARTIES
 from livecap.frontends.server.secrets import Secrets
 
 KEYS = ("sk-one", "sk-two")
@@ -15,6 +18,7 @@ assert EK
 def scope(
     path: str = "/v1/models",
     *,
+    client: str = "127.0.0.1",
     kind: str = "http",
     query: str = "",
     offered: tuple[str, ...] = (),
@@ -23,6 +27,7 @@ def scope(
     raw = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     return {
         "type": kind,
+        "client": (client, 5000),
         "path": path,
         "query_string": query.encode(),
         "headers": raw,
@@ -168,6 +173,8 @@ def test_without_keys_only_pages_of_this_machine_may_ask(kind: str, origin: str,
     assert (found.refusal is None) == may
     if found.refusal:
         assert (found.refusal.status, found.refusal.code) == (403, "origin_not_allowed")
+        assert "--cors-origin" in found.refusal.message
+        assert "with a key" not in found.refusal.message  # it would be no way for a page
     assert door("k").check(scope(origin=origin, authorization="Bearer k")).refusal is None
 
 
@@ -186,6 +193,9 @@ def test_what_is_no_browser_may_ask() -> None:
         (("https://shop.example",), "https://a.shop.example", False),
         (("*",), "https://anything.example", True),
         (("null",), "null", True),
+        (("file://",), "file://", True),
+        (("file://",), "null", False),
+        (("capacitor://localhost",), "capacitor://localhost", True),
     ],
 )
 def test_origins_that_are_named_may_ask(origins: tuple[str, ...], origin: str, may: bool) -> None:
@@ -207,3 +217,107 @@ def test_origins_that_are_named_may_ask(origins: tuple[str, ...], origin: str, m
 )
 def test_the_servers_own_pages_may_ask(page: str, host: str, may: bool) -> None:
     assert (door().check(scope(origin=page, host=host)).refusal is None) == may
+
+
+@pytest.mark.parametrize("kind", ["http", "websocket"])
+def test_a_name_that_is_not_known_is_told_with_the_option(kind: str) -> None:
+    """Programs in containers call a server by such names; they are no pages."""
+    found = door().check(scope(kind=kind, host="whisper:8000")).refusal
+    assert found
+    assert (found.status, found.code) == (403, "host_not_allowed")
+    assert "'whisper:8000'" in found.message
+    assert "--allow-host whisper," in found.message
+    assert door("k").check(scope(host="whisper:8000", authorization="Bearer k")).refusal is None
+    named = Door((), SECRETS, hosts=("Whisper",)).check(scope(host="whisper:8000"))
+    assert named.refusal is None
+    odd = door().check(scope(host="\x1b]0;x" + "y" * 500)).refusal
+    assert odd
+    assert odd.message.isprintable()
+    assert len(odd.message) < 500
+
+
+def test_other_sites_may_not_even_ask() -> None:
+    """What they can have requested without being a page that may: pictures, forms, scripts."""
+    crossing: Any = {"host": "localhost:8000", "sec_fetch_site": "cross-site"}
+    refusal = door().check(scope("/v1/captions", **crossing)).refusal
+    assert refusal
+    assert (refusal.status, refusal.code) == (403, "origin_not_allowed")
+    for site in ("same-origin", "same-site", "none"):
+        asked = scope(host="localhost:8000", sec_fetch_site=site)
+        assert door().check(asked).refusal is None
+    allowed = scope(origin="https://shop.example", **crossing)
+    assert door(origins=("https://shop.example",)).check(allowed).refusal is None
+    assert door("k").check(scope(authorization="Bearer k", **crossing)).refusal is None
+
+
+FORWARDED = [
+    ({"x_forwarded_for": "203.0.113.9"}, False),
+    ({"x_forwarded_for": "127.0.0.1, 203.0.113.9"}, False),
+    ({"x_forwarded_for": ""}, False),
+    ({"forwarded": "for=203.0.113.9;proto=https"}, False),
+    ({"forwarded": 'for="[2001:db8::1]:4711"'}, False),
+    ({"forwarded": "proto=https"}, False),
+    ({"x_forwarded_for": "127.0.0.1"}, True),
+    ({"x_forwarded_for": "::1, 127.0.0.1"}, True),
+    ({"forwarded": "for=127.0.0.1"}, True),
+    ({}, True),
+]
+
+
+@pytest.mark.parametrize(("headers", "local"), FORWARDED)
+def test_without_a_key_nothing_comes_through_a_proxy(
+    headers: Any, local: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    asked = scope(host="localhost:8000", **headers)
+    opened = door()
+    for _ in range(3):
+        refusal = opened.check(asked).refusal
+        assert (refusal is None) == local
+        assert local or (refusal and refusal.code == "proxy_not_trusted")
+        assert opened.is_local(asked) == local
+    assert caplog.text.count("--trust-proxy") == bool(headers)
+    trusting = Door((), SECRETS, trusts_proxy=True)
+    assert trusting.check(asked).refusal is None
+    with_key = scope(authorization="Bearer k", **headers)
+    assert door("k").check(with_key).refusal is None
+
+
+@pytest.mark.parametrize(
+    ("client", "local"), [("127.0.0.1", True), ("::1", True), ("10.0.0.5", False)]
+)
+def test_who_is_on_this_machine(client: str, local: bool) -> None:
+    assert door().is_local(scope(client=client)) == local
+    assert not door().is_local({**scope(), "client": None})
+
+
+def test_who_tries_keys_is_not_listened_to_for_a_while() -> None:
+    now = [0.0]
+    shut = Door(KEYS, SECRETS, now=lambda: now[0])
+
+    def tried(key: str, client: str = "10.0.0.5") -> int:
+        refusal = shut.check(scope(client=client, authorization=f"Bearer {key}")).refusal
+        return refusal.status if refusal else 200
+
+    assert [tried("old") for _ in range(100)] == [401] * 100, "one wrong key locks nobody out"
+    assert [tried(f"guess {n}") for n in range(MOST)] == [401] * (MOST - 1) + [429]
+    refusal = shut.check(scope(client="10.0.0.5", authorization="Bearer sk-one")).refusal
+    assert refusal
+    assert (refusal.status, refusal.code) == (429, "too_many_wrong_keys")
+    assert 0 < int(refusal.headers["Retry-After"]) <= FOR + 1
+    assert tried("sk-one", "10.0.0.6") == 200
+    for number in range(3 * MOST):  # a page in a browser here could do that
+        assert tried(f"guess {number}", "127.0.0.1") == 401
+    assert tried("sk-one", "127.0.0.1") == 200
+    assert shut.delay(scope(client="127.0.0.1")) > 0.1, "but it takes its time"
+    assert shut.delay(scope(client="10.0.0.6")) == 0.0
+    now[0] = FOR + 1
+    assert tried("sk-one") == 200
+    assert tried("guess") == 401
+
+
+def test_few_of_those_who_try_keys_are_remembered() -> None:
+    shut = Door(KEYS, SECRETS, now=lambda: 0.0)
+    for number in range(PARTIES + 10):
+        client = f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}"
+        shut.check(scope(client=client, authorization="Bearer wrong"))
+    assert len(shut._guesses._tries) == PARTIES

@@ -6,7 +6,7 @@ import time
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from server_parts import BASE, INVALID, application, client, envelope
+from server_parts import BASE, HERE, INVALID, application, client, envelope
 from starlette.testclient import TestClient
 
 from livecap.frontends.server.options import ServeConfig
@@ -19,7 +19,7 @@ BETA = "/v1/realtime/transcription_sessions"
 @pytest.mark.parametrize("keys", [(), ("k",)])
 def test_a_secret_opens_live_sessions_and_nothing_else(keys: tuple[str, ...]) -> None:
     parts, app = application(keys=keys)
-    with TestClient(app, base_url=BASE) as http:
+    with TestClient(app, client=HERE, base_url=BASE) as http:
         key = {"Authorization": "Bearer k"}
         session = {
             "type": "transcription",
@@ -56,7 +56,7 @@ def lasts(parts: Parts, value: str, expires: int) -> int:
 
 def test_without_a_body_there_are_defaults() -> None:
     parts, app = application()
-    with TestClient(app, base_url=BASE) as http:
+    with TestClient(app, client=HERE, base_url=BASE) as http:
         before = int(time.time())
         for body in (None, {}, {"session": None, "expires_after": None}):
             made = http.post(SECRETS, json=body) if body is not None else http.post(SECRETS)
@@ -68,7 +68,7 @@ def test_without_a_body_there_are_defaults() -> None:
 
 def test_the_beta_has_its_own_shape() -> None:
     parts, app = application()
-    with TestClient(app, base_url=BASE) as http:
+    with TestClient(app, client=HERE, base_url=BASE) as http:
         assert http.post(BETA).json()["client_secret"]["value"].startswith("ek_")
         body = {
             "input_audio_format": "g711_ulaw",
@@ -180,7 +180,15 @@ FIELDS = st.sampled_from(
 @given(st.dictionaries(FIELDS, JSON | st.dictionaries(FIELDS, JSON)))
 def test_no_configuration_is_a_fault(body: dict[str, object]) -> None:
     _, app = application()
-    http = TestClient(app, base_url=BASE)  # not entered: no model is loaded
+    http = TestClient(app, client=HERE, base_url=BASE)  # not entered: no model is loaded
     for path in (SECRETS, BETA):
         answer = http.post(path, json=body)
         assert answer.status_code in (200, 400)
+
+
+@pytest.mark.parametrize("path", ["client_secrets", "transcription_sessions"])
+def test_a_body_that_goes_too_deep_is_refused(path: str) -> None:
+    body = '{"session":' + '{"audio":' * 40 + "{}" + "}" * 41
+    with client() as web:
+        answer = web.post(f"/v1/realtime/{path}", content=body)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (400, "invalid_json")

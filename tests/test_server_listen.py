@@ -6,7 +6,8 @@ from contextlib import closing, suppress
 import pytest
 
 from livecap.errors import ConfigError, OutputError
-from livecap.frontends.server.listen import bind, url
+from livecap.frontends.server.listen import bind, url, urls
+from livecap.frontends.server.options import ServeConfig
 from livecap.frontends.server.tls import Names
 
 NAMES = Names(("localhost",), ("10.0.0.5", "127.0.0.1", "2001:db8::5", "::1"))
@@ -78,3 +79,30 @@ def test_small_answers_do_not_wait() -> None:
         accepted, _ = bound.accept()
         with accepted:
             assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+
+
+def test_this_machine_is_both_of_its_addresses() -> None:
+    """Many clients take localhost for ::1 alone."""
+    assert ServeConfig().host == "localhost"
+    bound = bind("localhost", 0)
+    try:
+        port = bound[0].getsockname()[1]
+        hosts = [one.getsockname()[0] for one in bound]
+        assert hosts == (["127.0.0.1", "::1"] if has_six() else ["127.0.0.1"])
+        for host in hosts:
+            with socket.create_connection((host, port)):
+                pass
+        told = urls(bound, NAMES, secure=False)
+        assert told.startswith(f"http://127.0.0.1:{port}")
+        assert (f" and http://[::1]:{port}" in told) == has_six()
+    finally:
+        for one in bound:
+            one.close()
+
+
+def has_six() -> bool:
+    """Whether this machine has ::1."""
+    with suppress(OSError), socket.socket(socket.AF_INET6) as probe:
+        probe.bind(("::1", 0))
+        return True
+    return False

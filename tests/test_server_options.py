@@ -119,13 +119,59 @@ WIDE = ["0.0.0.0", "::", "", "192.168.1.5", "example.org", "localhost.example.or
 def test_other_machines_need_a_key(host: str, loops: bool) -> None:
     assert is_loopback(host) == loops
     config = ServeConfig(host=host)
-    refuse_exposed(config, ("k",))
+    refuse_exposed(config, ("k" * 16,))
     refuse_exposed(ServeConfig(host=host, insecure=True), ())
     if loops:
         refuse_exposed(config, ())
     else:
         with pytest.raises(ConfigError, match=r"LIVECAP_API_KEY.*--insecure"):
             refuse_exposed(config, ())
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5"])
+def test_keys_that_others_may_try_are_long(host: str) -> None:
+    config = ServeConfig(host=host)
+    for keys in (("a",), ("k" * 16, "k" * 15)):
+        with pytest.raises(ConfigError, match=r"fewer than 16 characters.*token_urlsafe"):
+            refuse_exposed(config, keys)
+    refuse_exposed(ServeConfig(), ("a",))
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        ServeConfig(cors_origin=("https://a.example", "*")),
+        ServeConfig(cors_origin=("null",)),
+        ServeConfig(trust_proxy=("127.0.0.1",)),
+    ],
+)
+def test_what_opens_a_server_to_others_needs_a_key(config: ServeConfig) -> None:
+    with pytest.raises(ConfigError, match="--insecure"):
+        refuse_exposed(config, ())
+    refuse_exposed(config, ("k",))
+    refuse_exposed(dataclasses.replace(config, insecure=True), ())
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("allow_host", "http://whisper"),
+        ("allow_host", "a b"),
+        ("allow_host", ""),
+        ("trust_proxy", "nginx"),
+        ("trust_proxy", "10.0.0.0/40"),
+        ("cors_origin", "file:"),
+        ("cors_origin", "file:///a"),
+    ],
+)
+def test_names_of_others_are_checked(option: str, value: str) -> None:
+    with pytest.raises(ConfigError, match="--" + option.replace("_", "-")):
+        ServeConfig(**{option: (value,)})  # type: ignore[arg-type]  # one of several
+
+
+def test_packaged_applications_have_an_origin() -> None:
+    for origin in ("file://", "capacitor://localhost", "app://obsidian.md"):
+        assert ServeConfig(cors_origin=(origin,)).cors_origin == (origin,)
 
 
 def test_flags(seen: Seen) -> None:
@@ -199,7 +245,7 @@ def test_all_options_can_stand_in_a_file(seen: Seen) -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("hots = 3", "options that are not known: hots. Known are: alias, api-key, "),
+        ("hots = 3", "options that are not known: hots. Known are: alias, allow-host, api-key, "),
         ("[server]\nhost = 'x'", "not known: server"),
         ("config = 'other.toml'", "not known: config"),
         ("port = ", "is no TOML"),

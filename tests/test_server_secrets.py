@@ -2,12 +2,14 @@
 
 import base64
 import string
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from server_parts import application
 
-from livecap.frontends.server.secrets import LARGEST, Secret, Secrets, signing_key
+from livecap.frontends.server.secrets import LARGEST, Secret, Secrets, kept_key
 
 KEY = b"k" * 32
 SESSION = {"type": "transcription", "audio": {"input": {"transcription": {"prompt": "Ada, 界"}}}}
@@ -99,9 +101,23 @@ def test_what_would_not_fit_into_a_request_is_not_made() -> None:
     assert secrets.read("ek_" + "A" * LARGEST) is None
 
 
-def test_with_api_keys_secrets_outlive_a_restart() -> None:
-    before = Secrets(signing_key(["a", "b"]), Clock()).make(SESSION, 600)
+def test_secrets_outlive_a_restart(tmp_path: Path) -> None:
+    """And have nothing to do with the keys, which could be tried out on them otherwise."""
+    file = tmp_path / "state" / "signing.key"
+    before = Secrets(kept_key(file), Clock()).make(SESSION, 600)
     assert before
-    assert Secrets(signing_key(["b", "a"]), Clock()).read(before.value)
-    assert Secrets(signing_key(["a"]), Clock()).read(before.value) is None
-    assert signing_key([]) != signing_key([])
+    assert Secrets(kept_key(file), Clock()).read(before.value)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert list(file.parent.iterdir()) == [file]
+    file.write_bytes(b"half")
+    assert Secrets(kept_key(file), Clock()).read(before.value) is None
+    assert kept_key(file) == kept_key(file) != kept_key(tmp_path / "other")
+
+
+def test_a_server_signs_by_chance() -> None:
+    """Two of them with the same keys don't sign alike, unless they keep one for both."""
+    first, second = (application(keys=("k",))[0].secrets for _ in range(2))
+    made = first.make(SESSION, 600)
+    assert made
+    assert first.read(made.value)
+    assert second.read(made.value) is None

@@ -14,12 +14,22 @@ from typing import Any
 import numpy as np
 import pytest
 from command import JFK, PATIENCE, SPEECH, Command, Process, environment, jfk, plain
+from test_server_listen import has_six
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from livecap.frontends.server.tls import PUBLIC
 
-READY = re.compile(r"^livecap serve: (https?)://127\.0\.0\.1:(\d+) ready, model (\S+)$", re.M)
+
+def where(port: int) -> str:
+    """What a server of this machine says of where it listens."""
+    six = f" and http://[::1]:{port}" if has_six() else ""
+    return f"http://127.0.0.1:{port}{six}"
+
+
+READY = re.compile(
+    r"^livecap serve: (https?)://127\.0\.0\.1:(\d+)(?: and \S+)? ready, model (\S+)$", re.M
+)
 
 
 def ready(run: Process) -> tuple[str, int, str]:
@@ -96,8 +106,8 @@ def test_from_start_to_stop(tmp_path: Path, number: signal.Signals) -> None:
     assert "Traceback" not in done.err
     spoken = [line for line in done.err.splitlines() if line.startswith("livecap serve: ")]
     assert spoken == [
-        f"livecap serve: http://127.0.0.1:{port}, loading tiny.en",
-        f"livecap serve: http://127.0.0.1:{port} ready, model tiny.en",
+        f"livecap serve: {where(port)}, loading tiny.en",
+        f"livecap serve: {where(port)} ready, model tiny.en",
         "livecap serve: finishing what was heard; once more to leave at once",
     ]
     logged = [json.loads(line) for line in done.err.splitlines() if line not in spoken]

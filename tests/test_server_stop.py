@@ -20,7 +20,8 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from livecap.frontends.server.app import build
-from livecap.frontends.server.listen import bind
+from livecap.frontends.server.firm_socket import let_in
+from livecap.frontends.server.listen import bind, counted
 from livecap.frontends.server.options import ServeConfig
 from livecap.frontends.server.parts import Parts
 from livecap.frontends.server.prompt_head import PromptHead
@@ -82,10 +83,10 @@ def run(
 
     routes = [*ROUTES, Route("/health/slow", slow)] if slow else ROUTES
     app = build(parts, session, routes, lambda task: warm.set())
-    config = settings(app, secure)
+    config = settings(app, secure, parts.crowd)
     config.http = Hasty
     server = Server(config, parts.drain, grace, leave)
-    sockets = bind("127.0.0.1", 0)
+    sockets = counted(bind("127.0.0.1", 0), parts.crowd, secure=secure is not None)
 
     async def both() -> None:
         serving = asyncio.create_task(server.serve(sockets=sockets))
@@ -249,6 +250,7 @@ def test_a_model_that_is_still_loading_does_not_hold_up_a_stop() -> None:
 def test_messages_may_be_as_large_as_the_largest_audio() -> None:
     async def count(parts: Parts, websocket: WebSocket) -> None:
         await websocket.accept()
+        let_in(websocket)
         message = await websocket.receive()
         if message["type"] == "websocket.receive":
             await websocket.send_text(str(len(message["text"])))

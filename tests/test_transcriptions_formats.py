@@ -56,7 +56,7 @@ def test_verbose_json() -> None:
     served = Served()
     asked = {"response_format": "verbose_json", "timestamp_granularities": ["word", "segment"]}
     found = strictly(TranscriptionVerbose, transcribed(Server(served), **asked))
-    assert (found.text, found.language, found.duration) == (TEXT, "en", 3.0)
+    assert (found.text, found.language, found.duration) == (TEXT, "english", 3.0)
     assert [(one.id, one.start, one.end) for one in found.segments] == [
         (0, 0.5, 1.0),
         (1, 1.5, 2.0),
@@ -126,7 +126,7 @@ def test_no_speech_in_json() -> None:
     assert found.language == "und"
     asked["language"] = "German"
     found = transcribed(Server(Served(events=())), **asked)
-    assert found.language == "de"
+    assert found.language == "german"
 
 
 def test_what_has_no_text_is_told() -> None:
@@ -309,6 +309,6 @@ def test_seconds_are_rounded_up() -> None:
 def test_the_language_that_was_kept() -> None:
     asked = TranscriptionRequest("transcribe", response_format="verbose_json")
     silent = render(asked, Heard([Language("de", 0.9)], RATE))
-    assert json.loads(silent.content)["language"] == "de"
+    assert json.loads(silent.content)["language"] == "german"
     spoken = render(asked, Heard([FIRST, SECOND], 2 * RATE))
-    assert json.loads(spoken.content)["language"] == "en"
+    assert json.loads(spoken.content)["language"] == "english"

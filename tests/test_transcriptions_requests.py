@@ -194,13 +194,13 @@ def test_a_server_that_is_full() -> None:
 
 
 def test_too_large_by_its_own_account() -> None:
-    server = Server(limits=Limits(upload=1000))
+    server = Server(limits=Limits(upload=100_000))
 
     async def receive() -> Message:
         raise AssertionError("there is no need to look")
 
     async def sent() -> list[Message]:
-        async with calling(server, receive, headers={"content-length": "2000"}) as (task, answer):
+        async with calling(server, receive, headers={"content-length": "200000"}) as (task, answer):
             with pytest.raises(AssertionError, match="no need"):
                 await task  # after the answer it looks whether the client still sends
             return answer
@@ -208,7 +208,7 @@ def test_too_large_by_its_own_account() -> None:
     start, content = run(sent())
     assert start["status"] == 413
     assert (b"connection", b"close") in start["headers"]
-    assert b"(1000) exceeded (2000 bytes read)" in content["body"]
+    assert b"(100000) exceeded (200000 bytes read)" in content["body"]
     assert b'"type":"server_error"' in content["body"]
 
 
@@ -225,7 +225,8 @@ def test_too_large_without_a_length() -> None:
         return body(data, more=True)  # for ever
 
     async def sent() -> tuple[int, list[Message]]:
-        async with calling(server, receive) as (task, answer):
+        chunked = {"transfer-encoding": "chunked"}
+        async with calling(server, receive, headers=chunked) as (task, answer):
             while not answer:  # the answer does not wait for the rest
                 await asyncio.sleep(0)
             at_answer = pulled

@@ -10,8 +10,9 @@ from server_clients import run
 from server_fixture import Running, serving
 
 from livecap.errors import ConfigError
+from livecap.frontends.webrtc.candidates import CANDIDATES, is_reachable
 from livecap.frontends.webrtc.ice import ice_server
-from livecap.frontends.webrtc.offers import BadOffer, is_reachable, usable
+from livecap.frontends.webrtc.offers import BadOffer, usable
 
 CALLS, WHIP = "/v1/realtime/calls", "/v1/whip"
 
@@ -122,9 +123,9 @@ def test_encoders_send_one_track_of_a_kind(offer: str) -> None:
     second = audio.replace("a=mid:0", "a=mid:9")
     twice = offer.replace("m=application", second + "m=application")
     twice = twice.replace("a=group:BUNDLE 0", "a=group:BUNDLE 0 9")
-    usable(twice, is_ingest=False)
+    usable(twice, is_ingest=False, is_local=True)
     with pytest.raises(BadOffer, match="one audio"):
-        usable(twice, is_ingest=True)
+        usable(twice, is_ingest=True, is_local=True)
 
 
 def test_without_the_packages_there_is_a_way_to_them(
@@ -163,7 +164,8 @@ def test_no_offer_is_a_fault(offer: str) -> None:
                 [[], [line, line], [line[:cut]], [line[cut:]], [line[:cut] + "9 x" + line[cut:]]]
             )
         try:
-            usable("\r\n".join(lines), is_ingest=bool(chance.getrandbits(1)))
+            is_ingest = bool(chance.getrandbits(1))
+            usable("\r\n".join(lines), is_ingest=is_ingest, is_local=True)
         except BadOffer:
             refused += 1
     assert refused > 100
@@ -184,7 +186,55 @@ def test_no_offer_is_a_fault(offer: str) -> None:
     ],
 )
 def test_addresses_that_are_tried(value: str, can_be: bool) -> None:
-    assert is_reachable(value) is can_be
+    assert is_reachable(value, is_local=True) is can_be
+    assert is_reachable(value, is_local=False) is can_be
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "127.0.0.1",
+        "127.9.9.9",
+        "0.0.0.0",
+        "169.254.169.254",
+        "169.254.1.1",
+        "100.100.100.200",
+        "168.63.129.16",
+        "224.0.0.251",
+        "255.255.255.255",
+        "::1",
+        "::",
+        "fe80::1",
+        "ff02::fb",
+        "fd00:ec2::254",
+        "::ffff:127.0.0.1",
+        "2002:7f00:1::1",
+        "64:ff9b::a9fe:a9fe",
+    ],
+)
+def test_addresses_that_only_this_machine_may_name(address: str) -> None:
+    value = f"1 1 udp 2130706431 {address} 9 typ host"
+    assert is_reachable(value, is_local=True)
+    assert not is_reachable(value, is_local=False)
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "192.168.1.9", "100.64.0.1", "fd00::1", "1.1.1.1"])
+def test_addresses_of_networks_are_tried(address: str) -> None:
+    assert is_reachable(f"1 1 udp 2130706431 {address} 9 typ host", is_local=False)
+
+
+def test_an_offer_names_few_addresses(offer: str) -> None:
+    """Counted over all of its sections."""
+
+    def named(count: int) -> str:
+        lines = [f"a=candidate:1 1 udp 1 10.0.0.{n} {n + 1} typ host" for n in range(count // 2)]
+        extra = "\r\n".join(["", *lines, ""])
+        bare = without(offer, "a=candidate").rstrip("\r\n")
+        return bare.replace("\r\nm=application", f"{extra}m=application") + extra
+
+    usable(named(CANDIDATES), is_ingest=False, is_local=False)
+    with pytest.raises(BadOffer, match="64 candidates"):
+        usable(named(CANDIDATES + 2), is_ingest=False, is_local=False)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """WHIP (RFC 9725), as encoders speak it."""
 
+import asyncio
 import re
 from collections.abc import Iterator
 
@@ -121,6 +122,42 @@ def test_addresses_may_follow(server: Running) -> None:
             await encoder.accept(answer)
             assert encoder.voice
             await encoder.voice.said.wait()
+            await encoder.peer.close()
+
+    run(work)
+    server.settle()
+
+
+def test_addresses_are_few(server: Running) -> None:
+    """Thousands of them would hold up everybody."""
+
+    async def work() -> None:
+        async with http(server) as web:
+            encoder = Caller(Voice(said()))
+            offer = await encoder.offer()
+            bare = "\r\n".join([*(one for one in offer.splitlines() if "candidate" not in one), ""])
+            answer = await web.post(WHIP, content=bare, headers=SDP)
+            at = answer.headers["location"]
+
+            async def patch(first: int, count: int) -> int:
+                lines = [
+                    f"a=candidate:1 1 udp 1 10.{n >> 8}.{n & 255}.1 9 typ host"
+                    for n in range(first, first + count)
+                ]
+                told = await web.patch(at, content="\r\n".join(lines), headers=FRAGMENT)
+                if told.status_code == 400:
+                    assert told.json()["error"]["code"] == "too_many_candidates"
+                return told.status_code
+
+            assert [await patch(0, 40), await patch(40, 24), await patch(64, 1)] == [204, 204, 400]
+            sending = asyncio.create_task(patch(100, 4000))
+            longest, loop = 0.0, asyncio.get_running_loop()
+            while not sending.done():
+                begun = loop.time()
+                assert (await web.get(f"http://{server.host}/health")).status_code == 200
+                longest = max(longest, loop.time() - begun)
+            assert (await sending, longest < 2.0) == (400, True)
+            await web.delete(at)
             await encoder.peer.close()
 
     run(work)

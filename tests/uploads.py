@@ -17,6 +17,8 @@ from starlette.types import Message, Receive, Scope
 from livecap.config import DecodeConfig
 from livecap.errors import ConfigError, LivecapError
 from livecap.events import RATE, Caption, Event, Language, Scores, Silence, Word
+from livecap.frontends.server.crowd import Crowd
+from livecap.frontends.server.linger import Lingering
 from livecap.frontends.server.problems import ApiError
 from livecap.frontends.transcriptions import Limits, Outcome, routes
 from livecap.online.config import StreamConfig
@@ -200,7 +202,8 @@ class Server:
 
     def __post_init__(self) -> None:
         models = Models(self.served, self.error)
-        self.app = Starlette(routes=routes(models, self.places, self.limits, told=self.told.append))
+        files = routes(models, self.places, self.limits, told=self.told.append)
+        self.app = Lingering(Starlette(routes=files), Crowd(0, 0))
 
     def post(
         self, file: bytes | None = AUDIO, *, path: str = "transcriptions", **fields: Any

@@ -34,6 +34,11 @@ function auth() {
   return at("key").value ? { Authorization: `Bearer ${at("key").value}` } : {};
 }
 
+// Where no key is asked for, this shows other machines' speakers.
+function speaks() {
+  return talk?.key ? { ...auth(), "Livecap-Captions-Key": talk.key } : auth();
+}
+
 // What is said stays through a reload.
 const STORE = "livecap.lines";
 const TALK = "livecap.talk";
@@ -157,7 +162,7 @@ async function list() {
 }
 
 async function share() {
-  const answer = await fetch(server(`v1/captions/${talk.id}/share`), { method: "POST", headers: auth() });
+  const answer = await fetch(server(`v1/captions/${talk.id}/share`), { method: "POST", headers: speaks() });
   if (!answer.ok) {
     problem("No link could be made. Is the key right?");
     return;
@@ -180,7 +185,7 @@ async function renew() {
 
 async function download() {
   const form = at("form").value;
-  const asks = talk && isWhole && fetch(server(`v1/captions/${talk.id}.${form}`), { headers: auth() });
+  const asks = talk && isWhole && fetch(server(`v1/captions/${talk.id}.${form}`), { headers: speaks() });
   const answer = await asks;
   const blob = answer?.ok ? await answer.blob() : written(transcript.lines, form);
   save(blob, `captions.${form}`);

@@ -6,6 +6,7 @@ frames into larger pieces, since per-frame work in Python would cost more than t
 
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -124,8 +125,10 @@ class Media:
     def _open(self, data: Pipe | Link) -> Any:
         import av
 
-        # an empty list of protocols: a playlist must not make us open other files
-        options = {"protocol_whitelist": ""}
+        # An empty list of protocols: a playlist must not make us open other files. Decoders of
+        # audio alone: libav decodes the first picture of every track to learn its format, and two
+        # megabytes can hold one that takes gigabytes.
+        options = {"protocol_whitelist": "", "codec_whitelist": _decoders()}
         if self._live:
             options["analyzeduration"] = "1000000"  # microseconds to wait for stream parameters
         try:
@@ -232,6 +235,24 @@ class Media:
     def _hurt(self) -> None:
         self.damaged += 1
         self._timeline.damaged = True
+
+
+@cache
+def _decoders() -> str:
+    """The names of libav's decoders of audio, with commas between."""
+    from av import Codec
+    from av.codec import codecs_available
+    from av.codec.codec import UnknownCodecError
+
+    found: set[str] = set()
+    for name in codecs_available:
+        try:
+            codec = Codec(name, "r")
+        except UnknownCodecError:  # it can only be encoded
+            continue
+        if codec.type == "audio":
+            found |= {name, codec.name}
+    return ",".join(sorted(found))
 
 
 def _find(wanted: int | str, tracks: list[Track]) -> int | None:

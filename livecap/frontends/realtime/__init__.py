@@ -20,10 +20,13 @@ from livecap.frontends.realtime.dialects import DIALECTS, Dialect
 from livecap.frontends.realtime.refusal import Refusal, error_event, new_id, turned_away
 from livecap.frontends.realtime.session import RealtimeSession
 from livecap.frontends.realtime.settings import Settings
+from livecap.frontends.realtime.sizes import MOST as MOST_JSON
+from livecap.frontends.realtime.sizes import is_deep
 from livecap.frontends.realtime.views import Views, check_session
 
 __all__ = [
     "DIALECTS",
+    "MOST_JSON",
     "Action",
     "Catalogue",
     "Close",
@@ -43,6 +46,7 @@ __all__ = [
     "asks_for_beta",
     "check_session",
     "error_event",
+    "is_deep",
     "new_id",
     "turned_away",
 ]

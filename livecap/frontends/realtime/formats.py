@@ -50,11 +50,14 @@ class AudioFormat:
     encoding: Encoding
     rate: int  # Hz
 
+    @property
+    def width(self) -> int:
+        """Bytes of a sample."""
+        return 2 if self.encoding == "pcm" else 1
+
     def samples(self, raw: bytes) -> Int16:
-        """Bytes -> [sample]. Raises Refusal for half a sample."""
+        """Whole samples as bytes -> [sample]."""
         if self.encoding == "pcm":
-            if len(raw) % 2:
-                raise invalid("audio", f"{len(raw)} bytes are no whole number of 16-bit samples.")
             return np.frombuffer(raw, "<i2").astype(np.int16, copy=False)
         table = ULAW if self.encoding == "ulaw" else ALAW
         expanded: Int16 = table[np.frombuffer(raw, np.uint8)]
@@ -77,12 +80,15 @@ def audio_bytes(text: object) -> bytes:
 
 def _decoded(text: str) -> bytes:
     try:
-        return binascii.a2b_base64(text, strict_mode=True)
+        raw = binascii.a2b_base64(text, strict_mode=True)
     except binascii.Error:
         stripped = text.translate(WHITE_SPACE)
         if len(stripped) == len(text):
             raise
-        return binascii.a2b_base64(stripped, strict_mode=True)
+        text, raw = stripped, binascii.a2b_base64(stripped, strict_mode=True)
+    if len(text) != (len(raw) + 2) // 3 * 4:  # strict mode lets AAAA= through
+        raise ValueError("more padding than there may be")
+    return raw
 
 
 class Intake:

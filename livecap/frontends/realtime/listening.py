@@ -34,6 +34,7 @@ class Listener:
         self._opened = 0  # hearings so far
         self._clock = 0  # samples at 16 kHz that the resamplers have given
         self._intake: Intake | None = None  # None: nothing is held back
+        self._half = b""  # of a sample whose other half has not come
         self.has_heard = False  # any audio at all has come
         self.is_broken = False  # the engine has ended: there is nobody to hear anything
 
@@ -54,6 +55,13 @@ class Listener:
         return not self._ears and not self._ledger.pending
 
     # What the client does
+
+    def take(self, raw: bytes) -> None:
+        """Audio as it came, in the session's format. A sample may be cut in two."""
+        raw = self._half + raw
+        whole = len(raw) - len(raw) % self.settings.form.width
+        self._half = raw[whole:]
+        self.sound(self.settings.form.samples(raw[:whole]))
 
     def sound(self, samples: Int16) -> None:
         """Audio in the session's format, [sample]."""
@@ -90,6 +98,7 @@ class Listener:
 
     def clear(self) -> None:
         """Forget what is not committed."""
+        self._half = b""
         self._flush(None)
         self._ear = None
         for ear in list(self._ears.values()):
@@ -115,6 +124,7 @@ class Listener:
         before, self.settings = self.settings, settings
         ear = self._ear
         if settings.form != before.form:
+            self._half = b""
             self._flush(ear)
         if ear is None:
             return

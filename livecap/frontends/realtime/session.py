@@ -229,10 +229,9 @@ class RealtimeSession:
         if len(raw) > most:
             told = f"{len(raw)} bytes of audio in one event; at most {most} may come."
             raise invalid("audio", told)
-        samples = self.settings.form.samples(raw)
-        if len(samples):
+        if raw:
             self._is_fresh = False
-            self._listener.sound(samples)
+            self._listener.take(raw)
 
     def _update(self, message: Message) -> None:
         self._is_fresh = False

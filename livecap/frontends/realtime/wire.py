@@ -3,12 +3,14 @@
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from livecap.frontends.realtime.actions import Action, Frame
 from livecap.frontends.realtime.dialects import Dialect, shown
 from livecap.frontends.realtime.refusal import Refusal, invalid, missing, new_id
+from livecap.frontends.realtime.sizes import CONTAINERS, DEEPEST, MOST, is_deep
 
+APPEND = "input_audio_buffer.append"
 LONGEST_ID = 512  # characters of a client's event_id (OpenAI Realtime API)
 
 
@@ -49,8 +51,26 @@ class Message(Struct):
         return self.item_id
 
 
+class _Large(Struct):
+    """What is read of a large message. All else in it is passed over, and nothing made of it."""
+
+    type: str | UnsetType = UNSET
+    event_id: str | UnsetType | None = UNSET
+    audio: str | UnsetType = UNSET
+
+
 def decoded(text: str) -> Message:
-    """JSON -> the event. Raises Refusal for what is no JSON object."""
+    """JSON -> the event. Raises Refusal for what is no JSON object, and for one that is larger or
+    deeper than a client needs it.
+    """
+    if len(text) > MOST:
+        return _append(text)
+    if is_deep(text):
+        told = (
+            f"The message has more than {DEEPEST} objects and lists in each other, or more than "
+            f"{CONTAINERS} in all."
+        )
+        raise Refusal("message_too_deep", told)
     try:
         return msgspec.json.decode(text, type=Message)
     except msgspec.ValidationError as error:
@@ -60,6 +80,20 @@ def decoded(text: str) -> Message:
         raise Refusal("invalid_event", "The message is not a JSON object.") from error
     except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
         raise Refusal("invalid_json", "The message is not valid JSON.") from error
+
+
+def _append(text: str) -> Message:
+    """A large message, which can only be audio."""
+    try:
+        # Looked through by a decoder, others would wait for a tenth of a second.
+        is_plain = text.count("[") + text.count("{") <= CONTAINERS and APPEND in text
+        found = msgspec.json.decode(text, type=_Large) if is_plain else _Large()
+    except (msgspec.DecodeError, UnicodeError, RecursionError):
+        found = _Large()
+    if found.type != APPEND:
+        told = f"Only {APPEND} can have more than {MOST} characters; this has {len(text)}."
+        raise Refusal("message_too_large", told)
+    return Message(type=found.type, event_id=found.event_id, audio=found.audio)
 
 
 class Outbox:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import SplitResult, urlsplit
 
 from livecap.errors import ConfigError
+from livecap.frontends.messages import report
+from livecap.frontends.server.options import is_loopback
 
 if TYPE_CHECKING:
     import ssl
@@ -76,6 +78,11 @@ def server_of(options: ServerOptions, environment: Mapping[str, str] = os.enviro
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise ConfigError(
             "--server-key has blanks or characters outside ASCII", remedy="Check what was pasted."
+        )
+    if key and not SCHEMES[url.scheme] and not is_loopback(url.hostname or ""):
+        report(
+            f"livecap: --server {url.scheme}:// sends the key in clear, for all between to read; "
+            "use https or wss (livecap serve --tls auto)"
         )
     secure = _trusting(options.server_ca) if SCHEMES[url.scheme] else None
     if options.server_ca and secure is None:

@@ -23,7 +23,9 @@ from livecap.errors import ConfigError, LivecapError
 from livecap.frontends.captions import routes as captions
 from livecap.frontends.server import client_secrets, pages, web
 from livecap.frontends.server.auth import Guard
+from livecap.frontends.server.memory import give_back
 from livecap.frontends.server.parts import Parts
+from livecap.frontends.server.paths import ANY, Slashes, nowhere, unknown
 from livecap.frontends.server.pool import Served
 from livecap.frontends.server.problems import ApiError, fault, response
 from livecap.frontends.server.watch import GONE, ID, Watch, request_id
@@ -41,6 +43,12 @@ EXPOSED = ("Location", "ETag", "Link", "Retry-After", "x-request-id", "x-should-
 
 LOG = logging.getLogger("livecap.server")
 
+# What is told to those who delete captions.
+PASSED_ON = (
+    "What receivers (webhook, OBS, YouTube, Zoom) were sent, or wait for; and the copy that the "
+    "page has in the browser it was spoken in, until that is cleared there."
+)
+
 
 def build(
     parts: Parts, realtime: Realtime, transcriptions: Sequence[BaseRoute], started: Started
@@ -52,10 +60,12 @@ def build(
         models = parts.models
         starting = asyncio.create_task(_get(parts))
         starting.add_done_callback(started)
+        giving = asyncio.create_task(give_back())
         try:
             yield
         finally:
             starting.cancel()
+            giving.cancel()
             if parts.receivers:
                 await asyncio.to_thread(parts.receivers.close)
             if parts.history:
@@ -69,10 +79,17 @@ def build(
             WebSocketRoute("/v1/realtime", realtime),
             *calls.routes(parts),
             *transcriptions,
-            *captions.routes(parts.hub, parts.door),
+            *captions.routes(
+                parts.hub,
+                parts.door,
+                readers=parts.config.max_readers,
+                left=PASSED_ON if parts.receivers else "",
+            ),
             *web.routes(),
+            WebSocketRoute(ANY, nowhere),
         ],
         middleware=[
+            Middleware(Slashes),
             Middleware(Watch, parts.metrics),
             Middleware(
                 CORSMiddleware,
@@ -142,7 +159,7 @@ def _starlette(request: Request, error: HTTPException) -> ApiError:
     where = f"{request.method} {request.url.path}"
     headers = dict(error.headers or {})
     if error.status_code == 404:
-        return ApiError(404, f"Invalid URL ({where})", code="unknown_url")
+        return unknown(request.app.routes, request.scope)
     if error.status_code == 405:
         message = f"Not allowed: {where}. Allowed are: {headers.get('Allow', 'other methods')}."
         return ApiError(405, message, code="method_not_supported", headers=headers)

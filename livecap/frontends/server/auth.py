@@ -4,18 +4,22 @@ Sources: OpenAI's API (bearer keys, and for browsers the subprotocol `openai-ins
 `x-api-key` as in other servers; the Fetch standard for `Origin`.
 """
 
+import asyncio
 import hashlib
 import hmac
-import re
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from livecap.frontends.server.options import SECRET, is_loopback
+from livecap.frontends.server.crowd import party
+from livecap.frontends.server.guesses import Guesses
+from livecap.frontends.server.options import SECRET
+from livecap.frontends.server.origins import Origins
 from livecap.frontends.server.problems import ApiError, response
 from livecap.frontends.server.secrets import Secrets
 from livecap.metrics import Metrics
@@ -24,7 +28,8 @@ PROTOCOL = "realtime"  # the subprotocol that is answered, where it was offered
 CARRIER = "openai-insecure-api-key."  # what stands before a key among the subprotocols
 
 # What is answered without a key: it tells nobody anything, and monitoring has none.
-OPEN = frozenset({"/", "/health", "/health/ready", "/metrics"})
+METRICS = "/metrics"  # unless --metrics-key says otherwise
+OPEN = frozenset({"/", "/health", "/health/ready", METRICS})
 # Pages, which tell nothing that is not public; and what readers with a link get. Who has none needs
 # a key for that all the same.
 READ = ("/v1/captions/", "/web/", "/view/", "/overlay/")
@@ -72,15 +77,21 @@ class Door:
         origins: Sequence[str] = (),
         hosts: Sequence[str] = (),
         query_key: bool = False,
+        trusts_proxy: bool = False,
+        metrics_key: str = "",
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
         """`origins`: those of pages that may come in without a key. `hosts`: names of this machine.
-        `query_key`: whether keys are taken from the URL, too.
+        `query_key`: whether keys are taken from the URL, too. `trusts_proxy`: clients' addresses
+        are as a proxy says. `metrics_key`: what opens /metrics alone; "": nothing is asked for.
+        `now`: seconds.
         """
         self._keys = [_digest(key) for key in keys]
         self._secrets = secrets
-        self._origins = frozenset(origin.lower().rstrip("/") for origin in origins)
-        self._hosts = frozenset(host.lower() for host in hosts)
+        self._origins = Origins(origins, hosts, trusts_proxy=trusts_proxy)
         self._query_key = query_key
+        self._metrics_key = _digest(metrics_key) if metrics_key else None
+        self._guesses = Guesses(now)
 
     def check(self, scope: Scope) -> Decision:
         """An ASGI scope, HTTP or WebSocket -> the decision."""
@@ -92,13 +103,58 @@ class Door:
             key = _key_in_query(scope["query_string"])
         if key is not None and key.startswith(SECRET):
             return self._secret(key, scope["path"], subprotocol)
+        self._origins.note_proxy(headers)
         if self._keys:
-            is_known = key is not None and self._is_known(key)
-            refusal = None if is_known else _bad_key(key)
-            return Decision("key" if is_known else "nobody", refusal, None, subprotocol)
-        if self._may_ask(headers):
+            refusal = self._try(key, scope)
+            return Decision("nobody" if refusal else "key", refusal, None, subprotocol)
+        refusal = self._origins.refusal(headers)
+        if refusal is None:
             return Decision("anyone", None, None, subprotocol)
-        return Decision("nobody", _bad_origin(), None, None)
+        return Decision("nobody", refusal, None, None)
+
+    def is_local(self, scope: Scope) -> bool:
+        """Whether a request was made on this machine, as far as that can be known."""
+        return self._origins.is_local(scope)
+
+    def refuses_metrics(self, scope: Scope) -> ApiError | None:
+        """Why a request may not see the metrics; None if it may."""
+        if self._metrics_key is None:
+            return None
+        key = _key_in(Headers(scope=scope), ())
+        if locked := self._locked(scope):
+            return locked
+        digest = _digest(key or "")
+        if hmac.compare_digest(digest, self._metrics_key):
+            return None
+        if key is not None:
+            self._guesses.wrong(party_of(scope), digest)
+        return _bad_key(key)
+
+    @property
+    def is_keyless(self) -> bool:
+        """Whether anybody who reaches the server may come in."""
+        return not self._keys
+
+    def delay(self, scope: Scope) -> float:
+        """Seconds that a refusal may take: more for those who try keys."""
+        return self._guesses.delay(party_of(scope))
+
+    def _locked(self, scope: Scope) -> ApiError | None:
+        """Nobody on this machine is locked out: any page that is open in a browser here could do
+        that to its user.
+        """
+        seconds = 0 if self.is_local(scope) else self._guesses.locked(party_of(scope))
+        return _locked(seconds) if seconds else None
+
+    def _try(self, key: str | None, scope: Scope) -> ApiError | None:
+        if key is None:
+            return _bad_key(None)
+        if locked := self._locked(scope):
+            return locked
+        if self._is_known(key):
+            return None
+        self._guesses.wrong(party_of(scope), _digest(key))
+        return _bad_key(key)
 
     def _is_known(self, key: str) -> bool:
         """Takes as long whichever key it is, or none."""
@@ -113,38 +169,11 @@ class Door:
             return Decision("nobody", _narrow_secret(), None, subprotocol)
         return Decision("secret", None, found.session, subprotocol)
 
-    def _may_ask(self, headers: Headers) -> bool:
-        """Where no key is asked for: whether the page that asks, if it is one, may.
 
-        Otherwise any page that is open in a browser here could use this server. A page of this
-        server itself may, unless it was reached by a name that a stranger could have pointed here.
-        """
-        origin = headers.get("origin")
-        if "*" in self._origins or (origin is not None and origin.lower() in self._origins):
-            return True
-        if origin is None:  # no page, or one that asks what it takes for its own server
-            return self._is_ours(headers.get("host", ""))
-        try:
-            named = urlsplit(origin.lower())
-            host = named.hostname
-        except ValueError:
-            return False
-        if named.scheme not in ("http", "https") or host is None:
-            return False
-        if is_loopback(host):
-            return True
-        return named.netloc == headers.get("host", "").lower() and self._is_ours(named.netloc)
-
-    def _is_ours(self, netloc: str) -> bool:
-        """Whether a `Host` is a name that no stranger can have pointed at this machine."""
-        try:
-            host = urlsplit(f"//{netloc.lower()}").hostname
-        except ValueError:
-            return False
-        if host is None:  # browsers always send one
-            return not netloc
-        known = self._hosts | {urlsplit(origin).hostname for origin in self._origins}
-        return is_loopback(host) or _is_address(host) or host in known
+def party_of(scope: Scope) -> str:
+    """Who a request is counted with, by the address that it came from."""
+    client = scope.get("client")
+    return party(client[0]) if client else ""
 
 
 def is_open(scope: Scope) -> bool:
@@ -166,13 +195,19 @@ class Guard:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and not is_open(scope):
-            refusal = self._door.check(scope).refusal
+        if scope["type"] == "http" and (scope["path"] == METRICS or not is_open(scope)):
+            is_metrics = scope["path"] == METRICS
+            look = self._door.refuses_metrics if is_metrics else self._refusal
+            refusal = look(scope)
             if refusal:
                 self._metrics.errors.labels(refusal.code).inc()
+                await asyncio.sleep(self._door.delay(scope))
                 await response(refusal)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+    def _refusal(self, scope: Scope) -> ApiError | None:
+        return self._door.check(scope).refusal
 
 
 def _digest(key: str) -> bytes:
@@ -195,10 +230,6 @@ def _key_in_query(query: bytes) -> str | None:
     return next((asked[name][0] for name in ("api_key", "token") if name in asked), None)
 
 
-def _is_address(host: str) -> bool:
-    return ":" in host or re.fullmatch(r"\d+(\.\d+){3}", host) is not None
-
-
 def _unauthorised(message: str) -> ApiError:
     return ApiError(401, message, code="invalid_api_key", headers=BEARER)
 
@@ -219,9 +250,11 @@ def _narrow_secret() -> ApiError:
     return _unauthorised("A client secret opens live sessions alone; this needs an API key.")
 
 
-def _bad_origin() -> ApiError:
+def _locked(seconds: int) -> ApiError:
     return ApiError(
-        403,
-        "Pages of that origin may not use this server. Start it with --cors-origin, or with a key.",
-        code="origin_not_allowed",
+        429,
+        f"Too many wrong keys came from this address. Please try again in {seconds} s.",
+        type="rate_limit_error",
+        code="too_many_wrong_keys",
+        headers={"Retry-After": str(seconds)},
     )

@@ -15,6 +15,7 @@ from livecap.errors import LivecapError
 from livecap.events import RATE
 from livecap.frontends.captions import Speaker
 from livecap.frontends.realtime import (
+    MOST_JSON,
     Action,
     Close,
     Drop,
@@ -33,7 +34,7 @@ from livecap.frontends.server.observe import Observer
 from livecap.frontends.server.pool import Served
 from livecap.runtime.handle import StreamHandle
 
-LONG = 1 << 18  # characters of a message that take some milliseconds to read
+LONG = MOST_JSON  # characters of a message that take some milliseconds to read: audio
 
 
 class Pool(Protocol):
@@ -97,7 +98,7 @@ class Carrier:
 
     async def receive(self, data: str | bytes) -> None:
         """A message of the client. A long one is read in a thread: others need the loop."""
-        if len(data) < LONG:
+        if len(data) <= LONG:
             self._do(self._session.receive(data))
             return
         self._is_away = True

@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from livecap.frontends.realtime import MOST_JSON, is_deep
 from livecap.frontends.realtime.connection import Limits
 from livecap.frontends.realtime.refusal import Refusal
 from livecap.frontends.realtime.views import Views, check_session
@@ -22,7 +23,6 @@ from livecap.frontends.server.secrets import LONGEST, SHORTEST, USUAL, Secret
 
 Kind = TypeVar("Kind")
 
-BODY = 256 << 10  # bytes of a request: a configuration, and nothing else
 ANCHOR = "created_at"
 
 
@@ -108,10 +108,14 @@ async def _body(request: Request) -> dict[str, object]:
     data = bytearray()
     async for chunk in request.stream():
         data += chunk
-        if len(data) > BODY:
-            raise ApiError(413, f"The body is larger than {BODY} bytes.", code="body_too_large")
+        if len(data) > MOST_JSON:
+            raise ApiError(
+                413, f"The body is larger than {MOST_JSON} bytes.", code="body_too_large"
+            )
     if not data.strip():
         return {}
+    if is_deep(data.decode("utf-8", "replace")):
+        raise ApiError(400, "The body's objects are too deep.", code="invalid_json")
     try:
         found = msgspec.json.decode(data)
     except (msgspec.DecodeError, RecursionError) as error:

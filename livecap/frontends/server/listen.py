@@ -6,9 +6,12 @@ import socket
 from collections.abc import Sequence
 
 from livecap.errors import ConfigError, OutputError
+from livecap.frontends.server.crowd import CountedListener, Crowd
 from livecap.frontends.server.tls import Names
 
 BACKLOG = 2048  # connections that wait to be accepted
+LOCALHOST = "localhost"
+ABSENT = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
 EVERYWHERE = ("0.0.0.0", "::")
 
 
@@ -17,20 +20,13 @@ def bind(host: str, port: int) -> list[socket.socket]:
 
     With port 0 the system chooses one, the same for all addresses.
     """
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    except (OSError, UnicodeError) as error:
-        raise ConfigError(
-            f"--host {host}: this machine knows no such name",
-            remedy="Use 127.0.0.1, 0.0.0.0, or an address of this machine.",
-        ) from error
-    addresses = list(dict.fromkeys((family, str(place[0])) for family, _, _, _, place in found))
+    addresses = _addresses(host, port)
     bound: list[socket.socket] = []
     for family, address in addresses:
         try:
             bound.append(_listen(family, address, bound[0].getsockname()[1] if bound else port))
         except OSError as error:
-            if error.errno == errno.EADDRNOTAVAIL and len(addresses) > 1:
+            if error.errno in ABSENT and len(addresses) > 1:
                 continue  # localhost has two addresses, but here may be no IPv6
             for one in bound:
                 one.close()
@@ -38,6 +34,25 @@ def bind(host: str, port: int) -> list[socket.socket]:
     if not bound:
         raise _taken(host, port, OSError(errno.EADDRNOTAVAIL, os.strerror(errno.EADDRNOTAVAIL)))
     return bound
+
+
+def _addresses(host: str, port: int) -> Sequence[tuple[socket.AddressFamily, str]]:
+    """Those of a host. Raises ConfigError."""
+    if host.lower() == LOCALHOST:  # whatever this machine's list of hosts says: clients try both
+        return ((socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::1"))
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    except (OSError, UnicodeError) as error:
+        raise ConfigError(
+            f"--host {host}: this machine knows no such name",
+            remedy="Use localhost, 0.0.0.0, or an address of this machine.",
+        ) from error
+    return list(dict.fromkeys((family, str(place[0])) for family, _, _, _, place in found))
+
+
+def counted(bound: Sequence[socket.socket], crowd: Crowd, *, secure: bool) -> list[socket.socket]:
+    """The same sockets, whose connections have to find a place in the crowd."""
+    return [CountedListener.of(one, crowd, is_plain=not secure) for one in bound]
 
 
 def _listen(family: socket.AddressFamily, address: str, port: int) -> socket.socket:
@@ -66,6 +81,11 @@ def _taken(host: str, port: int, error: OSError) -> OutputError | ConfigError:
         f"--host {host}: can't listen there ({error.strerror})",
         remedy="Use 127.0.0.1, 0.0.0.0, or an address of this machine.",
     )
+
+
+def urls(sockets: Sequence[socket.socket], names: Names, *, secure: bool) -> str:
+    """All that can be opened, for people."""
+    return " and ".join(url([one], names, secure=secure) for one in sockets)
 
 
 def url(sockets: Sequence[socket.socket], names: Names, *, secure: bool) -> str:

@@ -12,7 +12,9 @@ from livecap.sinks.push.options import PushOptions
 
 SIZE = re.compile(r"(\d+)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+HOST = re.compile(r"[A-Za-z0-9._-]{1,253}")
 KEYS = "LIVECAP_API_KEY"  # of the environment: keys with commas between
+LEAST = 16  # characters of a key, where other machines can try some
 SECRET = "ek_"  # what client secrets begin with (OpenAI's ephemeral keys)
 
 DAYS = 90  # for which history is kept, unless that is said
@@ -40,8 +42,9 @@ class ServeConfig(PushOptions):
     pull: bool = False
     """Fetch models first that are not on this machine."""
 
-    host: str = "127.0.0.1"
-    """The address to listen on; 0.0.0.0 or :: for every one, which needs a key."""
+    host: str = "localhost"
+    """The address to listen on (localhost: 127.0.0.1 and ::1); 0.0.0.0 or :: for every one, which
+    needs a key."""
     port: int = 8000
     """0: any that is free."""
     api_key: tuple[str, ...] = field(default=(), repr=False)
@@ -49,6 +52,8 @@ class ServeConfig(PushOptions):
     them out of the list of processes."""
     insecure: bool = False
     """Listen to more than this machine although no key is asked for."""
+    metrics_key: str = field(default="", repr=False)
+    """What /metrics asks for instead of nothing (LIVECAP_METRICS_KEY)."""
     query_key: bool = False
     """Take keys from the URL too (?api_key=): they end up in the logs of whatever is between."""
     tls: str = ""
@@ -56,6 +61,14 @@ class ServeConfig(PushOptions):
     cors_origin: tuple[str, ...] = ()
     """A web page's origin that may use this server, as in https://example.org; again for more, or *
     for all. Pages of this machine may always."""
+
+    allow_host: tuple[str, ...] = ()
+    """A name by which this machine is reached, as in whisper or captions.example.org; again for
+    more. Without a key, others are refused: a stranger's page could use them. Its own name, and
+    addresses, are known."""
+    trust_proxy: tuple[str, ...] = ()
+    """The address of a proxy that says whom it speaks for (X-Forwarded-For), or a network, as in
+    10.0.0.0/8; again for more. It needs a key."""
 
     ice_server: tuple[str, ...] = field(default=(), repr=False)
     """Helps WebRTC through networks that are in the way, as in stun:host:port or
@@ -70,6 +83,13 @@ class ServeConfig(PushOptions):
 
     max_sessions: int = 0
     """Live sessions at once; 0: as many as the machine bears, by what those that run take."""
+    max_connections: int = 1000
+    """Connections at once, whatever they are for; 0: any number. Half of them may be waiting for
+    their request."""
+    max_per_address: int = 400
+    """The same, from one address."""
+    max_readers: int = 300
+    """Who read one session's captions along, and who do so from one address; 0: any number."""
     max_uploads: int = 32
     """Files under way at once."""
     max_upload: str = "512M"
@@ -95,6 +115,9 @@ class ServeConfig(PushOptions):
         _check(0 <= self.port < 65_536, "--port", self.port, "Use 0 to 65535.")
         for name, value, most in (
             ("--max-sessions", self.max_sessions, 100_000),
+            ("--max-connections", self.max_connections, 1_000_000),
+            ("--max-per-address", self.max_per_address, 1_000_000),
+            ("--max-readers", self.max_readers, 1_000_000),
             ("--max-duration", self.max_duration, 1_000_000),
             ("--session-length", self.session_length, 10_000_000),
             ("--idle-timeout", self.idle_timeout, 1_000_000),
@@ -106,8 +129,16 @@ class ServeConfig(PushOptions):
         if self.history_days != DAYS and not self.history:
             raise ConfigError("--history-days is given without --history", remedy="Add --history.")
         _check(0 < self.max_uploads <= 10_000, "--max-uploads", self.max_uploads, "Use 1 to 10000.")
+        if self.metrics_key:
+            check_key(self.metrics_key, "--metrics-key")
         for key in self.api_key:
             check_key(key, "--api-key")
+        for name in self.allow_host:
+            remedy = "Write a name alone, as in whisper."
+            _check(bool(HOST.fullmatch(name)), "--allow-host", repr(name), remedy)
+        for proxy in self.trust_proxy:
+            remedy = "Write an address or a network, as in 127.0.0.1."
+            _check(_is_network(proxy), "--trust-proxy", repr(proxy), remedy)
         for entry in self.alias:
             name, _, target = entry.partition("=")
             _check(bool(name and target), "--alias", repr(entry), "Write it as in whisper-1=small.")
@@ -163,12 +194,36 @@ def check_key(key: str, option: str) -> None:
 
 def refuse_exposed(config: ServeConfig, keys: tuple[str, ...]) -> None:
     """Refuse to serve other machines without a key, unless that was asked for by name."""
-    if keys or config.insecure or is_loopback(config.host):
+    if not is_loopback(config.host):
+        _check_strength(keys)
+    if keys or config.insecure:
+        return
+    wide = [origin for origin in config.cors_origin if origin in ("*", "null")]
+    if wide:
+        raise ConfigError(
+            f"--cors-origin {wide[0]} would let any page that a browser here opens use this server",
+            remedy=f"Name origins; or set {KEYS} or --api-key; or add --insecure if it is wanted.",
+        )
+    if config.trust_proxy:
+        raise ConfigError(
+            "--trust-proxy would let everybody who reaches the proxy use this server without a key",
+            remedy=f"Set {KEYS} or --api-key; or add --insecure if that is wanted.",
+        )
+    if is_loopback(config.host):
         return
     raise ConfigError(
         f"--host {config.host} would let every machine of the network use this one without a key",
         remedy=f"Set {KEYS} or --api-key; or add --insecure if that is wanted.",
     )
+
+
+def _check_strength(keys: tuple[str, ...]) -> None:
+    """Refuse keys that other machines could guess."""
+    if any(len(key) < LEAST for key in keys):
+        raise ConfigError(
+            f"A key of fewer than {LEAST} characters can be guessed by those who reach this server",
+            remedy="Make one: python -c 'import secrets; print(secrets.token_urlsafe())'",
+        )
 
 
 def is_loopback(host: str) -> bool:
@@ -185,4 +240,14 @@ def is_loopback(host: str) -> bool:
 def _is_origin(origin: str) -> bool:
     if origin in ("*", "null"):
         return True
+    if origin == "file://":  # of packaged applications
+        return True
     return re.fullmatch(r"[a-z][a-z0-9+.-]*://[^/\s?#]+", origin) is not None
+
+
+def _is_network(text: str) -> bool:
+    try:
+        ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return False
+    return True

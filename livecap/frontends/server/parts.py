@@ -17,14 +17,16 @@ from livecap.frontends.captions.stage import Stage
 from livecap.frontends.pushing import Receivers, receivers
 from livecap.frontends.server.admission import Admission, Room
 from livecap.frontends.server.auth import Door
+from livecap.frontends.server.crowd import Crowd
 from livecap.frontends.server.drain import Drain
 from livecap.frontends.server.options import ServeConfig
 from livecap.frontends.server.pool import Models
-from livecap.frontends.server.secrets import Secrets, signing_key
+from livecap.frontends.server.secrets import Secrets
 from livecap.frontends.webrtc.registry import Calls
 from livecap.metrics import Metrics
 
 LOG = logging.getLogger("livecap.push")
+METRICS_KEY = "LIVECAP_METRICS_KEY"  # of the environment
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,6 +40,7 @@ class Parts:
     admission: Admission
     secrets: Secrets
     door: Door
+    crowd: Crowd  # of connections
     metrics: Metrics
     history: History | None  # closed by whoever runs the application, as is the next
     receivers: Receivers | None  # of final captions
@@ -52,8 +55,10 @@ def assemble(
     live: LiveOptions = LiveOptions(),  # noqa: B008 - frozen
     keys: Sequence[str] = (),
     hosts: Sequence[str] = (),
+    signing: bytes | None = None,
 ) -> Parts:
-    """Options and models -> the parts. `keys` open the server; `hosts` are this machine's names.
+    """Options and models -> the parts. `keys` open the server; `hosts` are this machine's names;
+    `signing`: the key that client secrets are signed with, if it outlives the process.
 
     Raises ConfigError if the history can't be used.
     """
@@ -66,8 +71,16 @@ def assemble(
     admission = Admission(
         drain, sessions=config.max_sessions, uploads=config.max_uploads, room=room
     )
-    secrets = Secrets(signing_key(keys), time.time)
-    door = Door(keys, secrets, origins=config.cors_origin, hosts=hosts, query_key=config.query_key)
+    secrets = Secrets(signing or os.urandom(32), time.time)
+    door = Door(
+        keys,
+        secrets,
+        origins=config.cors_origin,
+        hosts=(*hosts, *config.allow_host),
+        query_key=config.query_key,
+        trusts_proxy=bool(config.trust_proxy),
+        metrics_key=config.metrics_key or os.environ.get(METRICS_KEY, ""),
+    )
     metrics = Metrics(CollectorRegistry())
     metrics.queue_depth.set_function(lambda: admission.uploads)
     history = _history(config, metrics)
@@ -76,7 +89,7 @@ def assemble(
         time.time,
         history,
         Stage(to, time.time) if to else None,
-        proof=secrets.proof if keys else None,
+        proof=secrets.proof,
     )
     drain.then = hub.stop
     return Parts(
@@ -87,6 +100,7 @@ def assemble(
         admission,
         secrets,
         door,
+        Crowd(config.max_connections, config.max_per_address, trusted=config.trust_proxy),
         metrics,
         history,
         to,

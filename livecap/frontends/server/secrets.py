@@ -10,8 +10,9 @@ import hashlib
 import hmac
 import os
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 
@@ -20,9 +21,7 @@ from livecap.frontends.server.options import SECRET
 SHORTEST, USUAL, LONGEST = 10, 600, 7200  # seconds that a secret lasts
 LARGEST = 6000  # characters: it has to fit into the head of a request
 TAG = hashlib.sha256().digest_size  # bytes of the signature
-
-# What makes trying keys out on somebody's secret slow: 16 MiB and some 50 ms each.
-SCRYPT_COST, SCRYPT_BLOCK = 1 << 14, 8
+KEY = 32  # bytes of the key that signs
 
 
 class _Payload(msgspec.Struct, frozen=True, array_like=True):
@@ -42,17 +41,25 @@ class Secret:
     session: Mapping[str, object]  # the configuration to begin with
 
 
-def signing_key(keys: Sequence[str]) -> bytes:
-    """The API keys -> the key that secrets are signed with.
+def kept_key(file: Path) -> bytes:
+    """The key that secrets are signed with, made at random when there is none yet.
 
-    With API keys it stays the same after a restart, and in other processes with those keys; without
-    any it is new for each process.
+    It stays the same after a restart. It has nothing to do with API keys, which nobody can try out
+    on a secret then. Raises OSError where it can be neither read nor written.
     """
-    if not keys:
-        return os.urandom(32)
-    joined = "\n".join(sorted(keys)).encode()
-    salt = b"livecap client secrets, form 1"  # another form: another key
-    return hashlib.scrypt(joined, salt=salt, n=SCRYPT_COST, r=SCRYPT_BLOCK, p=1, dklen=32)
+    try:
+        kept = file.read_bytes()
+        if len(kept) == KEY:
+            return kept
+        file.unlink()  # it is none of ours, or was not written to its end
+    except FileNotFoundError:
+        pass
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = file.with_name(f".{file.name}.{os.getpid()}")
+    with open(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as out:
+        out.write(os.urandom(KEY))
+    draft.replace(file)
+    return file.read_bytes()  # of whoever came last, should two have been at it
 
 
 class Secrets:

@@ -1,6 +1,8 @@
 """`livecap serve`: options -> a server that runs until it is told to stop -> exit status."""
 
 import asyncio
+import gc
+import logging
 import os
 import socket
 import ssl
@@ -20,10 +22,14 @@ from livecap.frontends.server.app import build
 from livecap.frontends.server.options import ServeConfig, keys_of, refuse_exposed
 from livecap.frontends.server.parts import Parts, assemble
 from livecap.frontends.server.pool import Models, Served, load_served, served_name
+from livecap.frontends.server.secrets import kept_key
 from livecap.frontends.server.server import SIGNALLED, Server, settings
 from livecap.frontends.server.sockets import endpoint
 from livecap.frontends.transcriptions import Limits, Outcome, routes
 
+LOG = logging.getLogger("livecap.server")
+
+SWITCH = 0.0005  # seconds
 STOPPED = 0  # exit status of a server that no signal ended
 ENDPOINTS: dict[Task, str] = {"transcribe": "transcriptions", "translate": "translations"}
 
@@ -38,12 +44,25 @@ def run_serve(config: ServeConfig, live: LiveOptions, run: ModelConfig) -> int:
     bound = listen.bind(config.host, config.port)
     try:
         logs.configure(config.log_level)
-        where = listen.url(bound, names, secure=secure is not None)
-        parts = assemble(config, models, live=live, keys=keys, hosts=names.hosts)
+        where = listen.urls(bound, names, secure=secure is not None)
+        signing = _signing_key()
+        parts = assemble(config, models, live=live, keys=keys, hosts=names.hosts, signing=signing)
+        bound = listen.counted(bound, parts.crowd, secure=secure is not None)
         return Run(parts, where, secure).until_stopped(bound)
     finally:
         for one in bound:
             one.close()
+
+
+def _signing_key() -> bytes | None:
+    """The one that was made at the first start; None where none can be kept."""
+    file = tls.folder().parent / "signing.key"
+    try:
+        return kept_key(file)
+    except OSError as error:
+        told = "the key of client secrets can't be kept, so they end with this process"
+        LOG.warning(told, extra={"fields": {"file": str(file), "why": error.strerror}})
+        return None
 
 
 def _tls(config: ServeConfig, names: tls.Names) -> ssl.SSLContext | None:
@@ -91,11 +110,18 @@ class Run:
         self._where = where
         self._failure: LivecapError | None = None  # why it can't go on
         app = build(parts, endpoint(parts), transcription_routes(parts), self._started)
-        self.server = Server(settings(app, secure), parts.drain, parts.config.grace)
+        self.server = Server(
+            settings(app, secure, parts.crowd, trusted=parts.config.trust_proxy),
+            parts.drain,
+            parts.config.grace,
+        )
 
     def until_stopped(self, bound: list[socket.socket]) -> int:
         """Serve at the sockets -> exit status. Raises what keeps the first model from loading."""
         report(f"livecap serve: {self._where}, loading {self._parts.models.default}")
+        # The thread that computes asks for the interpreter after each operation: at the usual 5 ms
+        # a busy event loop would hold it up by that much each time.
+        sys.setswitchinterval(SWITCH)
         self.server.run(sockets=bound)
         if self._failure:
             raise self._failure
@@ -113,6 +139,9 @@ class Run:
             return
         error = task.exception()
         if error is None:
+            # What is there now stays: else each collection looks at all of it, and all wait.
+            gc.collect()
+            gc.freeze()
             report(f"livecap serve: {self._where} ready, model {task.result().name}")
             return
         self.server.should_exit = True

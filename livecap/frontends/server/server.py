@@ -4,15 +4,17 @@ import asyncio
 import os
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 import uvicorn
 from starlette.applications import Starlette
 
 from livecap.frontends.messages import report
+from livecap.frontends.server.crowd import Crowd
 from livecap.frontends.server.drain import Drain
-from livecap.frontends.server.firm_socket import FirmSocket
+from livecap.frontends.server.firm_socket import FirmSocket, Settings
+from livecap.frontends.server.linger import Lingering
 from livecap.frontends.server.prompt_head import PromptHead
 
 MESSAGE = 24 << 20  # bytes of a WebSocket message: 15 MiB of audio in base64, and what is around it
@@ -22,10 +24,19 @@ LEAST = 1  # seconds that answers under way have in any case
 SIGNALLED = 128  # exit status of a process that a signal ended; its number is added
 
 
-def settings(app: Starlette, secure: ssl.SSLContext | None) -> uvicorn.Config:
-    """How uvicorn runs the application; with `secure`, over TLS."""
-    return uvicorn.Config(
-        app,
+def settings(
+    app: Starlette,
+    secure: ssl.SSLContext | None,
+    crowd: Crowd,
+    *,
+    trusted: Sequence[str] = (),
+) -> Settings:
+    """How uvicorn runs the application; with `secure`, over TLS. `crowd` is told of requests.
+
+    `trusted`: addresses and networks of proxies that say whom they speak for.
+    """
+    made = Settings(
+        Lingering(app, crowd),
         loop="asyncio",
         http=PromptHead,
         ws=FirmSocket,
@@ -37,9 +48,13 @@ def settings(app: Starlette, secure: ssl.SSLContext | None) -> uvicorn.Config:
         log_config=None,
         access_log=False,
         server_header=False,
+        proxy_headers=bool(trusted),  # by default it believes every program on this machine
+        forwarded_allow_ips=list(trusted),
         timeout_keep_alive=KEPT,
         ssl_context_factory=None if secure is None else lambda config, usual: secure,
     )
+    made.crowd = crowd
+    return made
 
 
 class Server(uvicorn.Server):

@@ -19,8 +19,9 @@ from livecap.frontends.realtime import (
     new_id,
 )
 from livecap.frontends.server.admission import Ticket
-from livecap.frontends.server.auth import Decision
+from livecap.frontends.server.auth import Decision, party_of
 from livecap.frontends.server.carried import Carried
+from livecap.frontends.server.firm_socket import let_in
 from livecap.frontends.server.outbox import Outbox
 from livecap.frontends.server.parts import Parts
 from livecap.frontends.server.problems import ApiError
@@ -40,6 +41,9 @@ def endpoint(parts: Parts) -> Callable[[WebSocket], Awaitable[None]]:
         if decision.refusal and decision.refusal.status == 403:
             await websocket.close()  # before it is open: HTTP 403
             return
+        if decision.refusal:  # before it is open: nothing can come meanwhile
+            tries = parts.door.delay(websocket.scope)
+            await asyncio.sleep(max(tries, parts.crowd.refusals.refuse(party_of(websocket.scope))))
         await websocket.accept(subprotocol=decision.subprotocol)
         if decision.refusal:
             parts.metrics.errors.labels(str(decision.refusal.code)).inc()
@@ -54,6 +58,7 @@ def endpoint(parts: Parts) -> Callable[[WebSocket], Awaitable[None]]:
             parts.metrics.errors.labels(str(ticket.code)).inc()
             await _refuse(websocket, ticket, LATER, str(ticket.code))
             return
+        let_in(websocket)
         with ticket, parts.metrics.session("websocket", time.monotonic) as counted:
             await parts.hub.revive(Part.of_query(websocket.query_params))
             socket = _Socket(parts, websocket, decision, ticket)
@@ -72,13 +77,14 @@ async def _attend(parts: Parts, websocket: WebSocket, call_id: str) -> None:
     if call is None:
         await _refuse(websocket, no_call(), UNKNOWN, f"invalid_request_error.{NO_CALL}")
     else:
+        let_in(websocket)
         await attend(websocket, call)
 
 
 async def _refuse(websocket: WebSocket, refusal: ApiError, code: int, reason: str) -> None:
     """Said on the open socket: browsers can't read an HTTP answer here."""
     told = Refusal(str(refusal.code), refusal.message, kind=refusal.type)
-    with suppress(WebSocketDisconnect):
+    with suppress(WebSocketDisconnect, RuntimeError):  # it has left, or sent what is no message
         await websocket.send_json({**error_event(told), "event_id": new_id("event")})
         await websocket.close(code, reason)
 

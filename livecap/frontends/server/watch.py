@@ -15,6 +15,12 @@ from livecap.metrics import Metrics
 ID = "x-request-id"
 GIVEN = re.compile(r"[A-Za-z0-9._-]{1,64}")  # an id that a proxy may have given already
 
+# Of answers that are no pages: no browser takes them for one, or gives them to another site's.
+PROTECTION = {
+    "X-Content-Type-Options": "nosniff",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 UNKNOWN_ROUTE = "unmatched"
 GONE = 499  # nginx' status for a client that did not wait for its answer
@@ -45,7 +51,7 @@ class Watch:
         given = Headers(scope=scope).get(ID, "")
         name = given if GIVEN.fullmatch(given) else f"req_{secrets.token_hex(12)}"
         scope.setdefault("state", {})[ID] = name
-        answer = _Answer(name, receive, send)
+        answer = _Answer(name, receive, send, is_api=scope["path"].startswith("/v1"))
         begun, failed = self._clock(), True
         try:
             await self._app(scope, answer.receive, answer.send)
@@ -73,8 +79,9 @@ class Watch:
 class _Answer:
     """Passes a conversation on, and knows how its answer began or it was closed."""
 
-    def __init__(self, name: str, receive: Receive, send: Send) -> None:
+    def __init__(self, name: str, receive: Receive, send: Send, *, is_api: bool) -> None:
         self.name = name
+        self._is_api = is_api
         self.status = 0  # of HTTP; of a WebSocket the code it was closed with, by either side
         self.sent = 0  # bytes of the body
         self._receive = receive
@@ -98,5 +105,8 @@ class _Answer:
             self.status = message["status"]
         if kind in ("http.response.start", "websocket.accept", "websocket.http.response.start"):
             message.setdefault("headers", [])
-            MutableHeaders(scope=message)[ID] = self.name
+            headers = MutableHeaders(scope=message)
+            headers[ID] = self.name
+            if self._is_api:
+                headers.update(PROTECTION)
         await self._send(message)

@@ -11,25 +11,20 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from starlette.datastructures import Headers
-from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from livecap.config import Task
 from livecap.errors import LivecapError
-from livecap.events import Event
 from livecap.frontends.server.problems import ApiError, response, unknown_model
 from livecap.frontends.transcriptions import sse
 from livecap.frontends.transcriptions.form import TranscriptionRequest, read
 from livecap.frontends.transcriptions.job import Job, Service
 from livecap.frontends.transcriptions.limits import Limits
+from livecap.frontends.transcriptions.patient import Patient
 from livecap.frontends.transcriptions.plan import Model, Plan, plan
-from livecap.frontends.transcriptions.render import Heard, render
 from livecap.frontends.transcriptions.source import Source, problem_of
 from livecap.frontends.transcriptions.upload import Body, Gone, Upload, check_head, receiving
-
-LINGER = 2.0  # seconds in which a refused client may find out while it still sends
-LEFT = 8 << 20  # bytes that it may send meanwhile
 
 
 class Loaded(Protocol):
@@ -142,7 +137,7 @@ class Endpoint:
                 await self._take(call, body)
             except ApiError as error:
                 call.problem = error
-                await _refuse(call, error, body)
+                await response(error)(scope, receive, send)
             took = clock() - begun
             self._told(Outcome(self._task, call.model, call.audio, took, call.problem))
 
@@ -188,13 +183,17 @@ class Endpoint:
                 job, asked, call.send, language=planned.language, limits=self._limits
             )
             return
-        events: list[Event] = []
-        while not job.is_done:
-            events += await job.take(self._limits.ping)
-        heard = Heard(events, job.duration, planned.language, job.broken)
-        body = await asyncio.to_thread(render, asked, heard)
-        answer = Response(body.content, media_type=body.kind)
-        await answer(call.scope, call.receive, call.send)
+        answer = Patient(asked, call.send, self._limits)
+        try:
+            while not job.is_done:
+                await answer.hear(await job.take(self._limits.ping))
+        except ApiError as error:
+            if not answer.has_begun:
+                raise
+            call.problem = error
+            await answer.break_off(error)
+        else:
+            await answer.finish(job.duration, planned.language, job.broken)
 
 
 async def _unless_gone(work: Coroutine[None, None, None], receive: Receive) -> None:
@@ -218,22 +217,3 @@ async def _unless_gone(work: Coroutine[None, None, None], receive: Receive) -> N
 async def _left(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-async def _refuse(call: _Call, error: ApiError, body: Body) -> None:
-    """Sends the error. A client that is still sending gets some time to read it: what is closed
-    on it at once may never arrive. Source: nginx's lingering close.
-    """
-    answer = response(error)
-    if body.ended:
-        await answer(call.scope, call.receive, call.send)
-        return
-    headers = [*answer.raw_headers, (b"connection", b"close")]
-    await call.send(
-        {"type": "http.response.start", "status": answer.status_code, "headers": headers}
-    )
-    await call.send({"type": "http.response.body", "body": answer.body, "more_body": True})
-    with suppress(TimeoutError):
-        async with asyncio.timeout(LINGER):
-            await body.pour_away(LEFT)
-    await call.send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from livecap.cues import PRESETS
 from livecap.events import RATE, Caption, Event, Gap, Language, Unrecognised
-from livecap.frontends.transcriptions.form import TranscriptionRequest
+from livecap.frontends.transcriptions.form import Format, TranscriptionRequest
+from livecap.languages import NAMES
 from livecap.sinks.lines import seam, strict_json
 from livecap.sinks.subtitles import Srt, Vtt
 from livecap.sinks.times import seconds
@@ -74,21 +75,46 @@ class Prose:
         return "".join(self.parts)
 
 
+class Written:
+    """Text or subtitles, as their events come. What `feed` returned so far is final."""
+
+    def __init__(self, asked: TranscriptionRequest) -> None:
+        self._prose = Prose()
+        self._cues: Srt | Vtt | None = None
+        if asked.response_format in ("srt", "vtt"):
+            form = Srt if asked.response_format == "srt" else Vtt
+            self._cues = form(PRESETS["netflix"])
+        self._head = self._cues.head() if self._cues else ""  # not told yet
+
+    def feed(self, events: Iterable[Event]) -> bytes:
+        """What they add."""
+        add = self._cues.feed if self._cues else self._prose.add
+        head, self._head = self._head, ""
+        return _encode(head + "".join(map(add, events)))
+
+    def end(self) -> bytes:
+        """What is left, once all events have come."""
+        if self._cues:
+            return _encode(self._head + self._cues.draft())
+        return b"\n" if self._prose.text else b""
+
+
+def kind_of(form: Format) -> str:
+    """The media type of a format."""
+    if form == "vtt":
+        return "text/vtt; charset=utf-8"
+    return PLAIN if form in ("srt", "text") else JSON
+
+
 def render(asked: TranscriptionRequest, heard: Heard) -> Body:
     """The answer in the format that was asked for."""
-    match asked.response_format:
-        case "srt":
-            return Body(_cues(Srt(PRESETS["netflix"]), heard.events), PLAIN)
-        case "vtt":
-            kind = "text/vtt; charset=utf-8"
-            return Body(_cues(Vtt(PRESETS["netflix"]), heard.events), kind)
-        case "text":
-            text = prose(heard.events)
-            return Body(_encode(f"{text}\n" if text else ""), PLAIN)
-        case "verbose_json":
-            return Body(_encode(strict_json(_verbose(asked, heard))), JSON)
-        case "json":
-            return Body(_encode(strict_json(_json(asked, heard))), JSON)
+    kind = kind_of(asked.response_format)
+    if kind != JSON:
+        written = Written(asked)
+        return Body(written.feed(heard.events) + written.end(), kind)
+    verbose = asked.response_format == "verbose_json"
+    told = _verbose(asked, heard) if verbose else _json(asked, heard)
+    return Body(_encode(strict_json(told)), kind)
 
 
 def prose(events: Iterable[Event]) -> str:
@@ -121,7 +147,8 @@ def _verbose(asked: TranscriptionRequest, heard: Heard) -> dict[str, object]:
     captions = [one for one in heard.events if isinstance(one, Caption) and one.text.strip()]
     told: dict[str, object] = {
         "task": asked.task,
-        "language": "english" if is_translation else _main_language(heard),
+        "language": "english" if is_translation else _name(_main_language(heard)),
+        **({} if is_translation else {"languages": language_list(heard)}),
         "duration": seconds(heard.duration),
         "text": prose(heard.events),
     }
@@ -145,6 +172,11 @@ def _main_language(heard: Heard) -> str:
     return next(iter(heard.languages or kept), UNDETERMINED)
 
 
+def _name(code: str) -> str:
+    """As OpenAI's API has it here: a language's English name. The code stands beside it."""
+    return NAMES.get(code, code).lower()
+
+
 def _missing(heard: Heard) -> dict[str, object]:
     """What there is no text for, and why; nothing where all is well."""
     told: dict[str, object] = {} if heard.broken is None else {"damaged": heard.broken}
@@ -157,11 +189,6 @@ def _missing(heard: Heard) -> dict[str, object]:
         if found:
             told[name] = found
     return told
-
-
-def _cues(form: Srt | Vtt, events: Iterable[Event]) -> bytes:
-    text = form.head() + "".join(form.feed(event) for event in events)
-    return _encode(text + form.draft())
 
 
 def _encode(text: str) -> bytes:

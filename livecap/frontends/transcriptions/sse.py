@@ -56,11 +56,11 @@ async def stream(
     try:
         async with aclosing(_told(captions, asked, language, limits.ping)) as told:
             async for data in told:
-                await _put(send, data, limits.stalled)
+                await put(send, data, limits.stalled)
     except ApiError as error:
         problem = error
-        await _put(send, _frame({"type": "error", **error.envelope()}), limits.stalled)
-    await _put(send, DONE, limits.stalled)
+        await put(send, _frame({"type": "error", **error.envelope()}), limits.stalled)
+    await put(send, DONE, limits.stalled)
     await send({"type": "http.response.body", "body": b"", "more_body": False})
     return problem
 
@@ -95,7 +95,8 @@ def _frame(event: dict[str, object]) -> bytes:
     return f"data: {data}\n\n".encode("utf-8", "replace")
 
 
-async def _put(send: Send, data: bytes, patience: float) -> None:
+async def put(send: Send, data: bytes, patience: float) -> None:
+    """Some of a body. Raises `Gone` where the client takes nothing for so many seconds."""
     try:
         async with asyncio.timeout(patience):
             await send({"type": "http.response.body", "body": data, "more_body": True})

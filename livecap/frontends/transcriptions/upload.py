@@ -183,15 +183,6 @@ class Body:
             raise too_large(self._limits.upload, self.count)
         return data
 
-    async def pour_away(self, most: int) -> None:
-        """Reads on without looking, up to so many bytes. Raises `Gone`."""
-        while not self.ended and most > 0:
-            message = await self._receive()
-            if message["type"] == "http.disconnect":
-                raise Gone
-            most -= len(message.get("body", b""))
-            self.ended = not message.get("more_body", False)
-
 
 @asynccontextmanager
 async def receiving(headers: Headers, body: Body) -> AsyncGenerator[Upload]:

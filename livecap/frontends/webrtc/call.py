@@ -45,7 +45,7 @@ class Peer(Protocol):
         """Wait until all that was sent has arrived, and close the data channel."""
 
     async def trickle(self, candidates: list[str]) -> None:
-        """Further addresses of the client. Raises ValueError."""
+        """Further addresses of the client. Raises ValueError, TooMany."""
 
     async def close(self) -> None:
         """Free everything."""

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
+from livecap.frontends.realtime import is_deep
 from livecap.frontends.server.parts import Parts
 from livecap.frontends.server.problems import ApiError, missing
 from livecap.frontends.webrtc import whip
@@ -89,6 +90,9 @@ async def _parts_of(request: Request, raw: bytes) -> tuple[bytes, dict[str, obje
         raise missing("sdp")
     if "session" not in found:
         return found["sdp"], None
+    if is_deep(found["session"].decode("utf-8", "replace")):
+        told = "The objects of the part 'session' are too deep."
+        raise ApiError(400, told, code="invalid_json", param="session")
     try:
         return found["sdp"], msgspec.json.decode(found["session"], type=dict[str, object])
     except (msgspec.DecodeError, RecursionError) as error:

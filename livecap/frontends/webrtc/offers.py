@@ -3,24 +3,29 @@
 Sources: RFC 8866 (SDP), RFC 8839 (candidates), RFC 9143 (bundles), RFC 8829 (offers and answers).
 """
 
-import ipaddress
-
 from aiortc.sdp import MediaDescription, SessionDescription
+
+from livecap.frontends.webrtc.candidates import CANDIDATES, TooMany, is_reachable
 
 KINDS = ("audio", "video", "application")
 HASHES = ("sha-256", "sha-384", "sha-512")
 SENDS = (None, "sendonly", "sendrecv")
 MOST = 16  # media sections
-CANDIDATES = 64  # addresses of a client; what is beyond is not tried
+CANDIDATE = "a=candidate:"
+MOST_LINES = 4 * CANDIDATES  # of them, those that can't be reached included
 
 
 class BadOffer(ValueError):
     """It can't be answered; the message says why."""
 
 
-def usable(text: str, *, is_ingest: bool) -> str:
-    """The offer, less what would only cost time. Raises BadOffer."""
-    offer = plain(text)
+def usable(text: str, *, is_ingest: bool, is_local: bool) -> str:
+    """The offer, less what would only cost time. Raises BadOffer. `is_local`: from this machine."""
+    if count(text) > MOST_LINES:
+        raise BadOffer(str(TooMany()))
+    offer = plain(text, is_local=is_local)
+    if count(offer) > CANDIDATES:
+        raise BadOffer(str(TooMany()))
     description = parsed(offer)
     media = description.media
     if not 0 < len(media) <= MOST:
@@ -58,7 +63,12 @@ def parsed(text: str) -> SessionDescription:
     return found
 
 
-def plain(text: str) -> str:
+def count(offer: str) -> int:
+    """Its candidates."""
+    return sum(line.startswith(CANDIDATE) for line in offer.splitlines())
+
+
+def plain(text: str, *, is_local: bool) -> str:
     """The offer without the addresses that can't be reached from here.
 
     Browsers hide theirs behind names in `.local`, each of which would be looked for in vain for a
@@ -69,23 +79,13 @@ def plain(text: str) -> str:
     for line in text.splitlines():
         if line.startswith("a=end-of-candidates"):
             continue
-        if line.startswith("a=candidate:") and not is_reachable(line.removeprefix("a=candidate:")):
-            continue
+        if line.startswith(CANDIDATE):
+            value = line.removeprefix(CANDIDATE)
+            if not is_reachable(value, is_local=is_local):
+                continue
         if line.strip():
             kept.append(line)
     return "\r\n".join([*kept, ""])
-
-
-def is_reachable(candidate: str) -> bool:
-    """Whether the value of an `a=candidate` is a UDP address in figures."""
-    bits = candidate.split()
-    if len(bits) < 8 or bits[1] != "1" or bits[2].lower() != "udp" or bits[6] != "typ":
-        return False
-    try:
-        ipaddress.ip_address(bits[4])
-    except ValueError:
-        return False
-    return bits[3].isdecimal() and bits[5].isdecimal() and 0 < int(bits[5]) < 65_536
 
 
 def _check(media: MediaDescription) -> None:
@@ -99,8 +99,6 @@ def _check(media: MediaDescription) -> None:
         raise BadOffer(f"a=fingerprint has to be one of {', '.join(HASHES)}.")
     if media.kind != "application" and not media.rtcp_mux:
         raise BadOffer("a=rtcp-mux is missing.")
-    if len(media.ice_candidates) > CANDIDATES:
-        raise BadOffer(f"There are more than {CANDIDATES} candidates.")
 
 
 def _check_audio(audio: list[MediaDescription]) -> None:

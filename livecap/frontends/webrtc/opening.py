@@ -16,7 +16,6 @@ from livecap.frontends.realtime import (
     asks_for_beta,
     check_session,
 )
-from livecap.frontends.server.options import is_loopback
 from livecap.frontends.server.parts import Parts
 from livecap.frontends.server.problems import ApiError, unknown_model
 from livecap.frontends.webrtc.call import Call
@@ -56,7 +55,7 @@ async def opened(
     ticket = parts.admission.session(model)
     if isinstance(ticket, ApiError):
         raise ticket
-    is_local = request.client is not None and is_loopback(request.client.host)
+    is_local = parts.door.is_local(request.scope)
     async with AsyncExitStack() as undone:
         undone.callback(ticket.release)
         peer = kind(parts.config.ice_servers)

@@ -21,8 +21,9 @@ from aiortc.sdp import candidate_from_sdp
 from av import AudioFrame
 
 from livecap.frontends.realtime.formats import Int16
+from livecap.frontends.webrtc.candidates import CANDIDATES, TooMany, is_reachable
 from livecap.frontends.webrtc.ice import IceServer
-from livecap.frontends.webrtc.offers import BadOffer, is_reachable, usable
+from livecap.frontends.webrtc.offers import BadOffer, count, usable
 from livecap.frontends.webrtc.order import put_in_order
 from livecap.frontends.webrtc.reach import reach
 
@@ -50,6 +51,8 @@ class RtcPeer:
         self._room = asyncio.Event()  # little waits in the data channel, or it is closed
         self._track: MediaStreamTrack | None = None
         self.user = ""
+        self._is_local = False
+        self._candidates = 0  # of the client, so far
         self._mid = ""  # of the section whose transport all share
         self._waits: asyncio.TimerHandle | None = None
         self._closing: asyncio.Task[None] | None = None
@@ -62,7 +65,8 @@ class RtcPeer:
 
         Raises BadOffer.
         """
-        offer = usable(text, is_ingest=is_ingest)
+        offer = usable(text, is_ingest=is_ingest, is_local=is_local)
+        self._is_local, self._candidates = is_local, count(offer)
         connection = self._connection
         audio = connection.addTransceiver("audio", "recvonly")
         audio.setCodecPreferences([_opus()])
@@ -116,8 +120,13 @@ class RtcPeer:
 
     async def trickle(self, candidates: Sequence[str]) -> None:
         """See `call.Peer`."""
+        self._candidates += len(candidates)
+        if self._candidates > CANDIDATES:
+            raise TooMany
         for value in candidates:
-            if is_reachable(value) and self._connection.connectionState in ("new", "connecting"):
+            if not is_reachable(value, is_local=self._is_local):
+                continue
+            if self._connection.connectionState in ("new", "connecting"):
                 candidate = candidate_from_sdp(value)
                 candidate.sdpMid = self._mid
                 await self._connection.addIceCandidate(candidate)

@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from livecap.frontends.server.parts import Parts
 from livecap.frontends.server.problems import ApiError
+from livecap.frontends.webrtc.candidates import TooMany
 from livecap.frontends.webrtc.opening import SDP, body_of, kind_of, opened, text_of
 from livecap.frontends.webrtc.registry import OpenCall, no_call
 
@@ -68,7 +69,7 @@ class _Routes:
             headers = {"Accept-Patch": FRAGMENT}
             told = f"The Content-Type has to be {FRAGMENT}."
             raise ApiError(415, told, code="unsupported_content_type", headers=headers)
-        fragment = _Fragment.read(text_of(await body_of(request)))
+        fragment = Fragment.read(text_of(await body_of(request)))
         wanted = request.headers.get("if-match")
         tags = [tag.strip() for tag in (wanted or "*").split(",")]
         if "*" not in tags and f'"{call.tag}"' not in tags:
@@ -80,18 +81,22 @@ class _Routes:
             raise ApiError(422, "ICE can't be restarted here.", code="restart_not_supported")
         try:
             await call.trickle(fragment.candidates)
+        except TooMany as error:
+            raise ApiError(400, str(error), code="too_many_candidates") from error
         except ValueError as error:
             raise ApiError(400, "A candidate can't be read.", code="invalid_sdp") from error
         return Response(status_code=204)
 
 
 @dataclass(frozen=True, slots=True)
-class _Fragment:
+class Fragment:
+    """What is read of a body of PATCH."""
+
     user: str | None  # a=ice-ufrag
     candidates: list[str]
 
     @classmethod
-    def read(cls, text: str) -> "_Fragment":
+    def read(cls, text: str) -> "Fragment":
         """Lines that mean nothing here are left alone. Raises ApiError for what is none."""
         user, candidates = None, []
         for line in filter(None, (line.strip() for line in text.splitlines())):

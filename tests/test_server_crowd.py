@@ -1,0 +1,331 @@
+"""Those who are not let in: what they may send, how long they stay, and how many they are."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
+
+import pytest
+from server_clients import REALTIME, client, manual, run, utterance
+from server_fixture import MANY, Running, serving, until
+from uploads import BOUNDARY
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
+
+from livecap.frontends.server import crowd
+from livecap.frontends.server.crowd import Crowd
+from livecap.frontends.server.options import ServeConfig
+from livecap.frontends.server.pace import BURST, LONGEST, PARTIES, Pace
+
+KEY = {"Authorization": "Bearer right"}
+FRAME = 20 << 20  # bytes of a message that nobody who isn't let in needs
+PIECE = bytes(1 << 16)
+SOON = 8.0  # seconds, below those after which uvicorn gives up a close
+UPGRADE = (
+    f"GET {REALTIME} HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+)
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Running]:
+    with serving(keys=("right",)) as running:
+        yield running
+        running.settle()
+
+
+def held(server: Running) -> int:
+    """Bytes of messages that are not whole."""
+    found = list(server.server.server_state.connections)
+    sockets = [one for one in found if isinstance(one, WebSocketsSansIOProtocol)]
+    return sum(len(one.conn.reader.buffer) for one in sockets)
+
+
+async def flood(server: Running) -> int:
+    """Most of a large message by one without a key -> how many bytes were taken off its hands."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+    sent = 0
+    try:
+        writer.write(UPGRADE.encode())
+        assert b" 101 " in await reader.readline()
+        writer.write(b"\x82\xff" + (FRAME + 1).to_bytes(8, "big") + bytes(4))
+        with suppress(ConnectionError, TimeoutError):
+            async with asyncio.timeout(SOON):
+                while sent < FRAME:
+                    writer.write(PIECE)
+                    await writer.drain()
+                    sent += len(PIECE)
+                while await reader.read(1 << 16):
+                    pass
+        return sent
+    finally:
+        writer.transport.abort()
+
+
+def test_who_has_no_key_costs_no_memory(server: Running) -> None:
+    most = 0
+
+    async def watch() -> None:
+        nonlocal most
+        while True:
+            most = max(most, held(server))
+            await asyncio.sleep(0.01)
+
+    async def work() -> None:
+        watching = asyncio.create_task(watch())
+        begun = asyncio.get_running_loop().time()
+        sent = await asyncio.gather(*(flood(server) for _ in range(12)))
+        assert asyncio.get_running_loop().time() - begun < SOON
+        watching.cancel()
+        assert max(sent) < FRAME
+
+    run(work)
+    assert most < 1 << 20
+    server.settle()
+
+
+def test_who_has_no_key_still_reads_why(server: Running) -> None:
+    """Although it sends audio at once, as clients do."""
+
+    async def work() -> None:
+        raw, _ = utterance(1, 50)
+        for first in (b"", raw):
+            async with client(server, created=False) as socket:
+                with suppress(Exception):
+                    await socket.append(first, 100_000)
+                assert (await socket.receive())["error"]["code"] == "invalid_api_key"
+                assert await socket.code() == 3000
+
+    run(work)
+    server.settle()
+
+
+def test_who_is_let_in_may_send_much(server: Running) -> None:
+    async def work() -> None:
+        raw, text = utterance(2, 40)
+        async with client(server, additional_headers=KEY) as socket:
+            await socket.configure(turn_detection=None)
+            await socket.append(raw, len(raw))
+            await socket.commit()
+            assert (await socket.until(".completed"))["transcript"] == text
+
+    run(work)
+    server.settle()
+
+
+def test_half_a_message_is_freed_with_its_connection(server: Running) -> None:
+    """At once, and not when the garbage collector comes to it."""
+
+    async def work() -> None:
+        async with client(server, additional_headers=KEY) as socket:
+            (one,) = (
+                one
+                for one in server.server.server_state.connections
+                if isinstance(one, WebSocketsSansIOProtocol)
+            )
+            head = b"\x82\xff" + FRAME.to_bytes(8, "big") + bytes(4)
+            socket.connection.transport.write(head + bytes(1 << 20))
+            while len(one.conn.reader.buffer) < 1 << 20:
+                await asyncio.sleep(0.005)
+            socket.connection.transport.abort()
+            while one in server.server.server_state.connections:
+                await asyncio.sleep(0.005)
+            assert not one.conn.reader.buffer
+
+    run(work)
+    server.settle()
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        ("POST /v1/audio/transcriptions HTTP/1.1\r\n", 401),
+        ("GET /v1/models HTTP/1.1\r\n", 401),
+        ("POST /v1/nowhere HTTP/1.1\r\nAuthorization: Bearer right\r\n", 404),
+        ("POST /health HTTP/1.1\r\n", 405),
+        ("GET /health HTTP/1.1\r\n", 200),
+        ("POST /v1/realtime/client_secrets HTTP/1.1\r\nAuthorization: Bearer right\r\n", 413),
+        ("POST /v1/whip HTTP/1.1\r\nAuthorization: Bearer right\r\n", 415),
+        (
+            "POST /v1/audio/transcriptions HTTP/1.1\r\nAuthorization: Bearer right\r\n"
+            f"Content-Type: multipart/form-data; boundary={BOUNDARY.decode()}\r\n",
+            400,
+        ),
+    ],
+)
+@pytest.mark.parametrize("size", ["Content-Length: 400000000", "Transfer-Encoding: chunked"])
+def test_nobody_is_listened_to_after_the_answer(
+    server: Running, head: str, status: int, size: str
+) -> None:
+    """Hundreds of megabytes are on their way. It is answered, and then closed."""
+
+    async def work() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        chunk = b"%x\r\n%s\r\n" % (len(PIECE), PIECE) if "chunked" in size else PIECE
+        sent, told = 0, bytearray()
+
+        async def read() -> None:
+            with suppress(ConnectionError):
+                while piece := await reader.read(1 << 16):
+                    told.extend(piece)
+
+        reading = asyncio.create_task(read())
+        try:
+            writer.write(f"{head}Host: localhost\r\n{size}\r\n\r\n".encode())
+            with suppress(ConnectionError):
+                while sent < 64 << 20:
+                    writer.write(chunk)
+                    await writer.drain()
+                    sent += len(chunk)
+            await reading
+        finally:
+            writer.transport.abort()
+        assert sent < 32 << 20
+        assert told.startswith(f"HTTP/1.1 {status} ".encode())
+        assert b"\r\nconnection: close\r\n" in told.lower()
+        assert status == 200 or json.loads(bytes(told).rpartition(b"\r\n\r\n")[2])["error"]
+
+    run(work)
+    server.settle()
+
+
+def test_a_connection_is_kept_after_a_small_body(server: Running) -> None:
+    async def work() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        for _ in range(3):
+            writer.write(
+                b"POST /v1/nowhere HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n"
+            )
+            writer.write(b"{}")
+            answer = await reader.readuntil(b"\r\n\r\n")
+            assert answer.startswith(b"HTTP/1.1 401 ")
+            size = next(line for line in answer.lower().split(b"\r\n") if b"content-length" in line)
+            await reader.readexactly(int(size.split()[1]))
+        writer.close()
+
+    run(work)
+    server.settle()
+
+
+# How many
+
+
+@asynccontextmanager
+async def connections(server: Running, count: int) -> AsyncGenerator[list[asyncio.StreamReader]]:
+    """So many that say nothing."""
+    pairs = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(count)]
+    try:
+        yield [reader for reader, _ in pairs]
+    finally:
+        for _, writer in pairs:
+            writer.transport.abort()
+
+
+HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "config",
+    [replace(MANY, max_connections=20), replace(MANY, max_connections=90, max_per_address=20)],
+)
+def test_more_connections_than_may_be_are_closed_at_once(config: ServeConfig) -> None:
+    """Those that say nothing take half of the places at most, so that others get in."""
+
+    async def work(server: Running) -> None:
+        async with manual(server) as socket, connections(server, 40) as many:
+            until(lambda: server.parts.crowd.refused == 30)
+            closed = [reader for reader in many if await told(reader)]
+            assert len(closed) == 30
+            async with connections(server, 3):
+                until(lambda: server.parts.crowd.refused == 33)
+            raw, text = utterance(3)
+            assert await socket.say(raw) == text
+
+    async def told(reader: asyncio.StreamReader) -> bool:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(0.05):
+                return (await reader.read()).startswith(b"HTTP/1.1 503 ")
+        return False
+
+    with serving(config=config) as server:
+        run(lambda: work(server))
+        server.settle()
+        assert (server.parts.crowd.count, server.parts.crowd.waiting) == (0, 0)
+
+
+def test_those_with_a_request_have_the_other_half() -> None:
+    async def work(server: Running) -> None:
+        kept = []
+        for _ in range(10):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            writer.write(HEALTH)
+            assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
+            kept.append(writer)
+        assert (server.parts.crowd.count, server.parts.crowd.waiting) == (10, 0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        writer.write(HEALTH)
+        with suppress(ConnectionError):
+            assert (await reader.read(13)) == b"HTTP/1.1 503 "
+        for one in [*kept, writer]:
+            one.transport.abort()
+
+    with serving(config=replace(MANY, max_connections=10)) as server:
+        run(lambda: work(server))
+        server.settle()
+
+
+@pytest.mark.parametrize(
+    ("host", "party"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("::1", "::1"),
+        ("testclient", "testclient"),
+    ],
+)
+def test_who_an_address_is_counted_with(host: str, party: str) -> None:
+    assert crowd.party(host) == party
+
+
+def test_proxies_that_are_trusted_stand_for_many() -> None:
+    found = Crowd(1000, 4, trusted=("10.0.0.8/30",))
+    places = [found.enter("10.0.0.9", port) for port in range(50)]
+    assert all(places)
+    assert [bool(found.enter("10.0.0.1", port)) for port in range(3)] == [True, True, False]
+
+
+def test_who_is_refused_often_waits_for_it() -> None:
+    now = [0.0]
+    found = Pace(lambda: now[0])
+    assert [found.refuse("a") for _ in range(int(BURST))] == [0.0] * int(BURST)
+    waits = [found.refuse("a") for _ in range(1000)]
+    assert waits == sorted(waits)
+    assert 0 < waits[0] < waits[-1] <= LONGEST
+    assert found.refuse("b") == 0.0
+    now[0] = 10.0
+    assert found.refuse("a") == 0.0
+    for number in range(2 * PARTIES):
+        found.refuse(f"{number}")
+    assert len(found._had) == PARTIES
+
+
+def test_frames_before_the_answer_wait_for_it(server: Running) -> None:
+    """Nobody has to send them so early; who does breaks nothing, and is let in or not."""
+
+    async def work() -> None:
+        for key in ("right", "wrong"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+            head = UPGRADE.removesuffix("\r\n") + f"Authorization: Bearer {key}\r\n\r\n"
+            writer.write(head.encode())
+            await writer.drain()
+            for _ in range(20):
+                writer.write(b"\x82\xff" + (FRAME + 1).to_bytes(8, "big") + bytes(4) + PIECE)
+            with suppress(ConnectionError):
+                await writer.drain()
+                assert b" 101 " in await reader.readline()
+            writer.transport.abort()
+
+    run(work)
+    server.settle()
