@@ -640,8 +640,8 @@ def test_what_waits_longest_since_its_speech_ended_goes_first() -> None:
         valve.wait()
         texts = [
             endless(6),
-            speak([Said(1, 800 * ms, 1000 * ms)]),
-            speak([Said(2, 900 * ms, 3000 * ms)]),
+            speak([Said(1, 500 * ms, 1000 * ms)]),
+            speak([Said(2, 500 * ms, 1800 * ms)]),
         ]
         listeners = [Listener(service) for _ in texts]
         for listener, text in zip(listeners, texts, strict=True):
