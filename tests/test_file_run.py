@@ -5,13 +5,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from livecap.audio import Reader
 from livecap.checkpoints import resolve
 from livecap.config import DecodeConfig, ModelConfig, VadConfig
-from livecap.frontends.file import FileRun
+from livecap.events import RATE, Caption
+from livecap.frontends.file import FileRun, Progress
 from livecap.frontends.pump import Pump, ReadConfig
 from livecap.models.load import load_model
+from livecap.vad.silero import load as load_silero
+from towers.train.manifest import write_audio
 
 JFK = Path(__file__).parent / "audio" / "jfk.flac"
 
@@ -57,3 +62,34 @@ def test_closed_streams_cost_one_line(closing: str, status: int, said: str) -> N
     assert done.returncode == status, done.stderr
     assert said in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [False, True], ids=["plain", "words"])
+@pytest.mark.parametrize("no_timestamps", [False, True], ids=["timestamps", "none"])
+def test_no_caption_reaches_over_a_silence(
+    tmp_path: Path, *, words: bool, no_timestamps: bool
+) -> None:
+    """Silences are left out of what is decoded together, and no segment's times span them."""
+    with Reader(JFK) as reader:
+        jfk = np.concatenate([block.pcm[0] for block in reader])
+    places = [5, 40, 63]  # seconds at which somebody speaks for four
+    pcm = np.zeros(80 * RATE, np.float32)
+    for place, start in zip(places, (0, 3, 7), strict=True):
+        pcm[place * RATE : (place + 4) * RATE] = jfk[start * RATE : (start + 4) * RATE]
+    path = tmp_path / "sparse.wav"
+    write_audio(path, pcm)
+    run = FileRun(
+        load_model(resolve("tiny.en"), ModelConfig()),
+        load_silero(),
+        decode=DecodeConfig(words=words, no_timestamps=no_timestamps),
+        vad=VadConfig(),
+        open_source=lambda name: Pump(name, ReadConfig()),
+    )
+    events = [item[1] for item in run.run([str(path)]) if not isinstance(item, Progress)]
+    captions = [event for event in events if isinstance(event, Caption)]
+    assert len(captions) >= 3
+    for caption in captions:
+        near = [s for s in places if (s - 0.5) * RATE <= caption.start < (s + 4.5) * RATE]
+        assert near, caption
+        assert caption.heard <= (near[0] + 4.5) * RATE
+        assert all((word.end is not None) == words for word in caption.words)

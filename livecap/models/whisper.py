@@ -21,7 +21,15 @@ from livecap.events import RATE
 from livecap.models.protocol import DecodeSteps, EncodeRequest, Step, StreamingDefaults
 from livecap.models.whisper_fallback import Attempt, Fallback
 from livecap.models.whisper_live import StreamingDecoder
-from livecap.models.whisper_text import Aligner, Parsed, Stretch, parse, untimed
+from livecap.models.whisper_text import (
+    Aligner,
+    Parsed,
+    Stretch,
+    clamped,
+    parse,
+    split_span,
+    untimed,
+)
 from livecap.online.job import DecodeJob, Hypothesis, TextSpan
 from livecap.online.speech_buffer import Pcm
 from towers.layers import MakeLinear
@@ -35,6 +43,7 @@ SHORTEST = RATE // 2  # samples: what is left of a window below this is not hear
 PROGRESS = 2 * RATE  # samples that a window must be done with for another to follow
 UNTOLD = 3 * RATE  # samples behind the last text that are reported
 
+SPLIT_SILENCE = 2 * RATE  # samples that were left out: no text reaches over them
 GUESSED = 0.5  # temperature above which text is not carried on to the next window
 CARRIED = 223  # most tokens of context, half a decoder's positions
 
@@ -148,7 +157,8 @@ class Whisper:
                 parsed = self._parse(attempt, len(pcm), config)
                 if config.long_form == "parallel":
                     parsed = _cut_short(parsed, len(pcm))
-                found = self._spans(parsed, attempt, memory, language, config, pcm)
+                cuts = [cut - at for cut in job.segment.silences(SPLIT_SILENCE)]
+                found = self._spans(parsed, attempt, memory, language, config, pcm, cuts)
             finally:
                 self.decoder.free(memory)
             spans += [_shifted(span, at) for span in found]
@@ -194,18 +204,31 @@ class Whisper:
         language: str,
         config: DecodeConfig,
         pcm: Pcm,
+        cuts: Sequence[int],
     ) -> list[TextSpan]:
-        if not config.words:
-            return untimed(self.tokenizer, parsed.stretches, language, attempt.scores)
-        start = self.tokenizer.prompt(language, task=config.task, timestamps=False)
-        return self.aligner.spans(
-            parsed.stretches,
+        """Stretches as spans; one that reaches over a silence (at the samples `cuts`) is split
+        there, by the times of its words.
+        """
+        stretches = [clamped(one, cuts) for one in parsed.stretches]
+        plain = untimed(self.tokenizer, stretches, language, attempt.scores)
+        reaches = [any(one.start < cut < one.stop for cut in cuts) for one in stretches]
+        if not config.words and not any(reaches):
+            return plain
+        timed = self.aligner.spans(
+            stretches,
             memory,
-            start=start,
+            start=self.tokenizer.prompt(language, task=config.task, timestamps=False),
             pcm=pcm,
             language=language,
             scores=attempt.scores,
         )
+        found: list[TextSpan] = []
+        for one, span, is_split in zip(plain, timed, reaches, strict=True):
+            if is_split:
+                found += split_span(self.tokenizer, span, cuts, language, timed=config.words)
+            else:
+                found.append(span if config.words else one)
+        return found
 
 
 def _carried(job: DecodeJob, attempt: Attempt, parsed: Parsed) -> tuple[int, ...]:

@@ -1,8 +1,9 @@
 """Whisper's tokens -> spans of words: timestamps parsed, words aligned in time."""
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import numpy as np
 import torch
@@ -20,6 +21,10 @@ from livecap.tokens import Tokenizer
 from towers.whisper import SAMPLES_PER_ROW
 
 Pcm = NDArray[np.float32]
+
+# Samples that a text reaches over a silence, from which some of it may have been said there: the
+# model's timestamps are off by less.
+MIN_SIDE = 8000
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +94,41 @@ def untimed(
         )
         for stretch in stretches
     ]
+
+
+def clamped(stretch: Stretch, cuts: Sequence[int]) -> Stretch:
+    """A stretch that reaches only a little over a silence (at the samples `cuts`) ends there."""
+    start, stop = stretch.start, stretch.stop
+    for cut in cuts:
+        if start < cut < start + MIN_SIDE and cut < stop:
+            start = cut
+        if stop - MIN_SIDE < cut < stop and cut > start:
+            stop = cut
+    return replace(stretch, start=start, stop=stop)
+
+
+def split_span(
+    tokenizer: Tokenizer, span: TextSpan, cuts: Sequence[int], language: str, *, timed: bool
+) -> list[TextSpan]:
+    """A span whose words have times -> one for each side of the samples `cuts` that has words.
+
+    Without `timed` their words have no times any more.
+    """
+    ids = [ids for _, ids in split_words(tokenizer, span.scores.tokens, language)]
+    sides: dict[int, list[tuple[Word, list[int]]]] = {}
+    for word, tokens in zip(span.words, ids, strict=True):
+        side = max(bisect_right(cuts, word.start or 0), max(sides, default=0))
+        sides.setdefault(side, []).append((word, tokens))
+    bounds = [0, *cuts, span.stop]
+    found = []
+    for side, members in sides.items():
+        words = tuple(word for word, _ in members)
+        start = max(words[0].start or 0, bounds[side])
+        stop = max(min(words[-1].end or span.stop, bounds[side + 1]), start + 1)
+        scores = replace(span.scores, tokens=tuple(chain(*(tokens for _, tokens in members))))
+        plain = tuple(Word(word.text) for word in words)
+        found.append(TextSpan(start, stop, words if timed else plain, scores))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

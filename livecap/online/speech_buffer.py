@@ -51,6 +51,15 @@ class Segment:
         )
         return Segment(self.pcm[:length], tuple(kept))
 
+    def silences(self, min_silence: int) -> tuple[int, ...]:
+        """The samples of `pcm` at which a silence of that length or more was left out."""
+        pairs = pairwise(self.pieces)
+        return tuple(
+            after.offset
+            for before, after in pairs
+            if after.start - before.start - before.length >= min_silence
+        )
+
     def span(self, start: int, stop: int) -> tuple[int, int]:
         """Samples [start, stop) of `pcm` -> media time.
 

@@ -286,6 +286,8 @@ def test_a_place_in_a_segment_on_the_timeline() -> None:
     assert segment.span(45, 80) == (525, 530)  # a model may think that it heard more
     assert segment.span(60, 70) == (530, 530)
     assert segment.span(7, 3) == (107, 107)
+    assert segment.silences(380) == (20,)
+    assert segment.silences(381) == ()
     first = segment.first(25)
     assert (first.start, first.stop, len(first.pcm)) == (100, 505, 25)
     assert segment.first(20).pieces == (Piece(0, 100, 20),)
