@@ -1,5 +1,6 @@
 """What is known of the segment that is open: its committed words, and the last hypothesis."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from livecap.events import Scores, Word
@@ -32,6 +33,7 @@ class SegmentState:
     untranscribed_from: int | None = None  # sample
     encoder_state: object | None = None
     conditioned: bool = False  # the last hypothesis went on from `committed_tokens`
+    given_up: bool = False  # what followed its words made no text
 
     @property
     def is_timed(self) -> bool:
@@ -123,6 +125,26 @@ class SegmentState:
             self.committed_at = self.processed
         self.tail_is_open = not final and bool(self.tail_is_open or words or self.pending)
         return Commit(words, self.tail, start, self.processed, final, self.language)
+
+    def give_up(self, heard_by: Callable[[int], int]) -> int:
+        """Nothing comes of it any more: keep its beginning, as it was decoded, and let what follows
+        be decoded from there -> samples of the beginning, 0 if there are no words to keep.
+
+        `heard_by`: samples in which its first so many words had been heard. Words that are pending
+        belong to what follows, if the times of those before tell where that begins.
+        """
+        is_timed = self.is_timed
+        if is_timed:
+            self.pending, self.pending_counts = (), ()
+        count = len(self.committed) + len(self.pending)
+        if not count:
+            return 0
+        kept = min(heard_by(count), self.committed_until) if is_timed else heard_by(count)
+        self.processed = min(kept, self.processed)
+        self.committed_at = min(self.committed_at, self.processed)
+        self.endpointed = self.given_up = True
+        self.reason = self.untranscribed_from = None
+        return self.processed
 
     def slid(self, length: int) -> "SegmentState | None":
         """The state after the first `length` samples have been cut off, where words are committed

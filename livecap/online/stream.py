@@ -43,7 +43,7 @@ class OnlineStream:
     def __init__(self, config: StreamConfig) -> None:
         self.config = config
         self.total = 0  # samples pushed
-        self.decoded = 0  # samples given to the model, each counted once
+        self.decoded = 0  # samples given to the model; again, where it had got stuck
         self.reached = 0  # media time up to which audio has come
         self.is_finished = False  # no more audio comes
         self._now = 0  # samples up to here have passed
