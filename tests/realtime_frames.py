@@ -17,8 +17,14 @@ Frame = dict[str, Any]
 
 TRANSCRIPTION = "conversation.item.input_audio_transcription"
 RATES = (8_000, 16_000, 24_000, 48_000)  # ours; OpenAI's types know 24 kHz alone
-PARTIAL = {"item_id": str, "text": str, "stable_chars": int, "audio_ms": int, "seq": int}
-STALLED = {"audio_start_ms": int, "audio_end_ms": int, "voiced_ms": int}
+PARTIAL: dict[str, type] = {
+    "item_id": str,
+    "text": str,
+    "stable_chars": int,
+    "audio_ms": int,
+    "seq": int,
+}
+STALLED: dict[str, type] = {"audio_start_ms": int, "audio_end_ms": int, "voiced_ms": int}
 OURS = {"livecap.transcription.partial": PARTIAL, "livecap.transcription.stalled": STALLED}
 
 

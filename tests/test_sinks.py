@@ -83,7 +83,9 @@ events = st.one_of(
     st.builds(lambda span, speaker: Silence(span[0], span[1], speaker), spans, st.none() | texts),
     st.builds(lambda span, reason: Gap(span[0], span[1], reason), spans, texts),
     st.builds(lambda span, reason: Unrecognised(span[0], span[1], reason), spans, texts),
-    st.builds(lambda span, voiced: Stalled(*span, voiced), spans, st.integers(0, 50 * RATE)),
+    st.builds(
+        lambda span, voiced: Stalled(span[0], span[1], voiced), spans, st.integers(0, 50 * RATE)
+    ),
     st.builds(Language, texts, numbers),
 )
 
