@@ -132,4 +132,17 @@ class Settled:
         return self.start
 
 
-Event = Caption | Silence | Gap | Unrecognised | Language | Pace | Voice | Settled
+@dataclass(frozen=True, slots=True)
+class Stalled:
+    """So much speech has made no text that its decoding is started anew.
+
+    The audio is decoded again from where the text ended, so captions of it may follow.
+    """
+
+    start: int  # samples: from here on there is no new word
+    end: int  # samples: how far it had been decoded
+    voiced: int  # samples of speech between
+    speaker: str | None = None
+
+
+Event = Caption | Silence | Gap | Unrecognised | Language | Pace | Voice | Settled | Stalled

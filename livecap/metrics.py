@@ -69,6 +69,12 @@ class Metrics:
             buckets=LATENCY,
             registry=registry,
         )
+        self.stalls = Counter(
+            "livecap_stalls_total",
+            "How often live speech made no text for so long that its decoding was started anew.",
+            ["model"],
+            registry=registry,
+        )
         self.rtf = Histogram(
             "livecap_rtf",
             "Real-time factor of files: seconds until the text was there per second of audio.",

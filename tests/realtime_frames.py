@@ -17,7 +17,15 @@ Frame = dict[str, Any]
 
 TRANSCRIPTION = "conversation.item.input_audio_transcription"
 RATES = (8_000, 16_000, 24_000, 48_000)  # ours; OpenAI's types know 24 kHz alone
-PARTIAL = {"item_id": str, "text": str, "stable_chars": int, "audio_ms": int, "seq": int}
+PARTIAL: dict[str, type] = {
+    "item_id": str,
+    "text": str,
+    "stable_chars": int,
+    "audio_ms": int,
+    "seq": int,
+}
+STALLED: dict[str, type] = {"audio_start_ms": int, "audio_end_ms": int, "voiced_ms": int}
+OURS = {"livecap.transcription.partial": PARTIAL, "livecap.transcription.stalled": STALLED}
 
 
 def check(frame: Frame) -> None:
@@ -26,8 +34,8 @@ def check(frame: Frame) -> None:
     assert frame["event_id"].startswith("event_")
     assert len(frame["event_id"]) >= len("event_") + 21
     kind = frame["type"]
-    if kind == "livecap.transcription.partial":
-        for name, wanted in PARTIAL.items():
+    if kind in OURS:
+        for name, wanted in OURS[kind].items():
             assert type(frame[name]) is wanted, name
         return
     assert kind in _models(), f"OpenAI has no event {kind}"

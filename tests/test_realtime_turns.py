@@ -14,8 +14,9 @@ from realtime_client import (
 )
 from realtime_frames import check_order
 
-from livecap.events import Gap, Language, Pace, Silence, Unrecognised
-from livecap.frontends.realtime import Frame, Limits
+from livecap.events import Gap, Language, Pace, Silence, Stalled, Unrecognised
+from livecap.frontends.realtime import Dialect, Frame, Limits
+from livecap.frontends.realtime.dialects import STALLED, shown
 
 TURN = ["speech_stopped", "committed", "added", "done"]
 
@@ -370,6 +371,25 @@ def test_partials_hold_the_whole_hypothesis() -> None:
     delta, partial = client.heard(1, says("friend"))
     assert partial["text"] == "hello friend"
     assert client.heard(1, says("")) == [], "nothing has changed"
+
+
+def test_speech_that_makes_no_text_is_told_to_those_who_follow() -> None:
+    client = Client(session={"include": ["livecap.partial"]})
+    client.append(3000)
+    stall = Stalled(500 * MS, 2500 * MS, 1800 * MS)
+    [told] = client.heard(1, begins(0), stall)[1:]
+    assert told["type"] == "livecap.transcription.stalled"
+    times = ("audio_start_ms", "audio_end_ms", "voiced_ms")
+    assert [told[name] for name in times] == [500, 2500, 1800]
+    others = Client()
+    others.append(3000)
+    assert others.heard(1, stall) == []
+
+
+@pytest.mark.parametrize("dialect", ["vllm", "mstar", "openai-beta"])
+def test_only_dialects_with_names_of_our_own_have_it(dialect: Dialect) -> None:
+    event: dict[str, object] = {"type": STALLED, "voiced_ms": 20_000}
+    assert shown(dialect, event) == (event if dialect == "openai-beta" else None)
 
 
 def test_only_partials_may_be_replaced_by_newer_ones() -> None:

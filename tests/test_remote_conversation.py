@@ -255,6 +255,12 @@ def test_a_turn_that_has_failed_elsewhere_is_one_without_text() -> None:
     assert talk.relay.talk.broken is None
 
 
+def test_speech_that_makes_no_text_there_is_said_here() -> None:
+    talk, _ = opened(own=True)
+    assert talk.receive(frame("livecap.transcription.stalled", voiced_ms=21_400)) == []
+    assert talk.notices == ["21 s of speech made no text; the server decodes it anew"]
+
+
 @pytest.mark.parametrize("answer", ["committed", "error", "error without an id"])
 def test_the_end_with_another_server(answer: str) -> None:
     talk = Talk()

@@ -8,13 +8,16 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 from prometheus_client.parser import text_string_to_metric_families
 from server_parts import BASE, HERE, INVALID, PATIENCE, Loader, application, client, envelope
 from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocketDisconnect
 
 from livecap.errors import CorruptModel
+from livecap.events import RATE, Stalled
 from livecap.frontends.server.logs import JsonLines
+from livecap.frontends.server.observe import Observer
 from livecap.frontends.server.options import ServeConfig
 from livecap.frontends.server.pool import Served
 from livecap.metrics import Metrics
@@ -294,6 +297,7 @@ NAMES = {
     "livecap_history_lost": "counter",
     "livecap_http_requests": "counter",
     "livecap_http_request_duration_seconds": "histogram",
+    "livecap_stalls": "counter",
 }
 
 
@@ -349,6 +353,19 @@ def lines(caplog: pytest.LogCaptureFixture) -> Callable[[], list[dict[str, Any]]
         return [line for line in found if line["logger"].startswith("livecap")]
 
     return read
+
+
+def test_speech_that_makes_no_text_is_counted_and_logged(
+    lines: Callable[[], list[dict[str, Any]]],
+) -> None:
+    metrics = Metrics(CollectorRegistry())
+    observer = Observer(metrics, lambda: 0.0)
+    observer.stalled(Stalled(RATE, 25 * RATE, 21 * RATE), "tiny.en")
+    assert metrics.registry.get_sample_value("livecap_stalls_total", {"model": "tiny.en"}) == 1
+    [line] = lines()
+    assert (line["level"], line["model"], line["at"], line["voiced"]) == (
+        "warning", "tiny.en", 1.0, 21.0,
+    )  # fmt: skip
 
 
 def test_the_log_has_a_line_for_each_request(lines: Callable[[], list[dict[str, Any]]]) -> None:

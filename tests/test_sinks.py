@@ -13,8 +13,20 @@ from strict import TALK, caption, feed, letters, parse_srt, said_in
 
 from livecap.cues import Layout
 from livecap.errors import ConfigError
-from livecap.events import RATE, Caption, Event, Gap, Language, Scores, Silence, Unrecognised, Word
+from livecap.events import (
+    RATE,
+    Caption,
+    Event,
+    Gap,
+    Language,
+    Scores,
+    Silence,
+    Stalled,
+    Unrecognised,
+    Word,
+)
 from livecap.sinks import FORMATS, Options, format_of, is_complete, marker, open_writer
+from livecap.sinks.lines import record
 from livecap.sinks.times import clock, milliseconds
 
 
@@ -71,8 +83,28 @@ events = st.one_of(
     st.builds(lambda span, speaker: Silence(span[0], span[1], speaker), spans, st.none() | texts),
     st.builds(lambda span, reason: Gap(span[0], span[1], reason), spans, texts),
     st.builds(lambda span, reason: Unrecognised(span[0], span[1], reason), spans, texts),
+    st.builds(
+        lambda span, voiced: Stalled(span[0], span[1], voiced), spans, st.integers(0, 50 * RATE)
+    ),
     st.builds(Language, texts, numbers),
 )
+
+
+def test_a_stall_is_told_to_programs_alone() -> None:
+    """It says nothing of what was said: captions may follow."""
+    stall = Stalled(RATE, 25 * RATE, 21 * RATE, "Ada")
+    assert record(stall) == {
+        "type": "stalled", "start": 1.0, "end": 25.0, "voiced": 21.0, "speaker": "Ada"
+    }  # fmt: skip
+    for format in set(FORMATS) - {"jsonl"}:
+        streams = io.BytesIO(), io.BytesIO()
+        silence = Silence(0, 25 * RATE)
+        told: tuple[list[Event], ...] = ([stall, silence], [silence])
+        for stream, some in zip(streams, told, strict=True):
+            writer = open_writer(format, stream)
+            feed(writer, some)
+            writer.close()
+        assert streams[0].getvalue() == streams[1].getvalue()
 
 
 @settings(max_examples=60, deadline=None)

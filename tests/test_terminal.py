@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from livecap.cues.width import columns
-from livecap.events import RATE, Caption, Gap, Language, Silence, Unrecognised, Word
+from livecap.events import RATE, Caption, Gap, Language, Silence, Stalled, Unrecognised, Word
 from livecap.sinks.live_text import crop, meter, plain, status_line, wrap
 from livecap.sinks.screen import ERASE, Screen
 from livecap.sinks.terminal import Lines, Status, Terminal, open_terminal
@@ -296,6 +296,17 @@ def test_stretches_without_text_stand_in_their_place() -> None:
     ]
 
 
+@pytest.mark.parametrize("quiet", [False, True])
+def test_speech_that_makes_no_text_is_a_notice(quiet: bool) -> None:
+    """It may still become text, so it is no line of the transcript."""
+    glass = Glass(60, quiet=quiet)
+    glass.now += 1.0
+    glass.terminal.event(Stalled(RATE, 25 * RATE, 21 * RATE))
+    told = "0:00:01 to 0:00:25: 21 s of speech made no text; decoded anew"
+    assert glass.said == ([] if quiet else [told])
+    assert glass.above() == []
+
+
 def test_notices_go_elsewhere_and_the_language_is_said_once() -> None:
     glass = Glass(60)
     unknown = replace(STATUS, language=None)
@@ -473,6 +484,7 @@ def test_all_else_goes_to_standard_error(quiet: bool) -> None:
     pipe.terminal.event(Language("de", 0.5))
     pipe.terminal.event(Language("de", 0.6))
     pipe.terminal.event(Unrecognised(0, 2 * RATE, "no speech", "Ada"))
+    pipe.terminal.event(Stalled(2 * RATE, 25 * RATE, 21 * RATE, "Ada"))
     pipe.terminal.notice("ready")
     pipe.terminal.close()
     assert pipe.text == ""
@@ -480,6 +492,7 @@ def test_all_else_goes_to_standard_error(quiet: bool) -> None:
         "0:00:00 to 0:00:01: gap; lost",
         "language de (0.50)",
         "Ada: 0:00:00 to 0:00:02: speech without text; no speech",
+        "Ada: 0:00:02 to 0:00:25: 21 s of speech made no text; decoded anew",
         "ready",
     ]
     assert pipe.said == ([] if quiet else expected)

@@ -16,11 +16,17 @@ from towers.layers import Block, MakeLinear, Weights
 BINS = 128  # mel bands
 AT_ONCE = 800  # mel frames convolved at once: the first convolution makes 60 times as much of them
 
+TILE = 32  # channels
+
 
 class Stem:
     """Mel chunks, each alone -> convolved rows without positions: three halvings of time."""
 
     def __init__(self, weights: Weights, dtype: torch.dtype) -> None:
+        # Processors with AMX convolve bf16 in tiles of 32 channels, and what is left over comes out
+        # as NaN now and then (torch 2.13): the published towers' 480 channels are whole tiles.
+        channels = len(weights.tensor("conv2d1.bias"))
+        dtype = dtype if channels % TILE == 0 else torch.float32
         self.dtype = dtype
         self.convolutions = [
             tuple(weights.tensor(f"conv2d{n}.{part}").to(dtype) for part in ("weight", "bias"))

@@ -40,6 +40,7 @@ export class Session {
     this.quiet = 0; // seconds without sound
     this.mostQuiet = QUIET; // after which that is told
     this.isWarned = false;
+    this.isStalled = false; // the server has said that speech makes no text
   }
 
   async start() {
@@ -161,8 +162,18 @@ export class Session {
       case "input_audio_buffer.speech_started":
         this.begun.set(message.item_id, message.audio_start_ms);
         break;
+      case "livecap.transcription.stalled": {
+        const seconds = Math.round(message.voiced_ms / 1000);
+        this.isStalled = true;
+        this.on.problem(
+          `${seconds} s of speech without text; they are decoded anew. ` +
+            "Is it the right language, and is the speech louder than what is around it?",
+        );
+        break;
+      }
       case "livecap.transcription.partial": {
         const { text, stable_chars: stable } = message;
+        if (text.trim()) this.understood();
         this.on.tail(text.slice(0, stable), text.slice(stable));
         const heard = (this.begun.get(message.item_id) ?? 0) + message.audio_ms;
         this.on.lag(Math.max(this.now - this.base - heard, 0));
@@ -175,6 +186,7 @@ export class Session {
         this.begun.delete(message.item_id);
         this.on.tail("", "");
         if (message.transcript.trim()) {
+          this.understood();
           const language = message.languages?.[0]?.code;
           this.on.line({ start_ms: start, end_ms: end, text: message.transcript.trim(), language });
         }
@@ -187,6 +199,12 @@ export class Session {
         this.on.problem(message.error.message);
         break;
     }
+  }
+
+  /** There is text again: what was said about there being none is over. */
+  understood() {
+    if (this.isStalled) this.on.problem("");
+    this.isStalled = false;
   }
 
   /** The server knows what is said by that id: of the first connection, or of one it has forgotten. */

@@ -44,6 +44,19 @@ class SuppressFirst:
 
 
 @dataclass(frozen=True, slots=True)
+class Prefer:
+    """A text that is known stays, unless another token is `factor` times as likely as its next."""
+
+    text: tuple[int, ...]
+    factor: float
+
+    def __call__(self, logits: Tensor, sampled: Tokens[int]) -> None:
+        count = len(sampled)
+        if count < len(self.text) and tuple(sampled) == self.text[:count]:
+            logits[self.text[count]] += math.log(self.factor)
+
+
+@dataclass(frozen=True, slots=True)
 class Only:
     """Nothing but these ids comes: for telling the language."""
 

@@ -14,10 +14,11 @@ from livecap.checkpoints import GenerationFacts
 from livecap.config import DecodeConfig
 from livecap.engine.request import Memory, Request, Rule
 from livecap.engine.request import Sequence as Decoded
-from livecap.engine.sampler import Suppress, SuppressFirst, Timestamps
+from livecap.engine.sampler import Prefer, Suppress, SuppressFirst, Timestamps
 from livecap.events import Scores
 from livecap.models.protocol import Ahead, Step
 from livecap.models.runaway import SPOKEN, Runaway
+from livecap.online.job import PrefixState
 from livecap.text.repetition import compression_ratio
 from livecap.tokens import Tokenizer
 
@@ -25,6 +26,10 @@ REPETITIVE = 2.4  # compression ratio from which text counts as a loop
 UNLIKELY = -1.0  # mean log-probability below which text counts as wrong
 HOPELESS = -2.0  # mean log-probability below which no text is kept: none was ever right
 NO_SPEECH = 0.6  # probability of "no speech" from which unlikely text counts as none
+
+# How much likelier than a committed text another one must be. Whisper changes its mind about what
+# it has little to tell by, and text that is committed can't be taken back.
+PREFERENCE = 3.0
 
 DENSE, BRIEFEST = 20, 16  # tokens a second, and besides: no speech in any script has more
 
@@ -82,17 +87,20 @@ class Fallback:
         *,
         seconds: float,
         seed: int,
-        draft: Sequence[int] = (),
+        prefix: PrefixState | None = None,
         deadline: float = math.inf,
     ) -> Generator[Step, Any, Attempt]:
         """Decode `seconds` of audio at rising temperatures until the text is believable.
 
-        If it never is, the likeliest is taken. `draft` is a guess at the text. Before a deadline
-        all temperatures are begun at once when the first text isn't believable.
+        If it never is, the likeliest is taken. `prefix` is what is known of the text. Before a
+        deadline all temperatures are begun at once when the first text isn't believable.
         """
         start = self.tokenizer.prompt(language, task=config.task, timestamps=config.timestamps)
         runaway = self._runaway(seconds)
         common = self._request(start, memory, config, runaway, seconds=seconds, deadline=deadline)
+        draft = () if prefix is None else (*prefix.committed, *prefix.draft)
+        if prefix and prefix.committed:
+            common = replace(common, rules=(*common.rules, Prefer(prefix.committed, PREFERENCE)))
         greedy, hot = self._tries(common, config, context, seed, draft)
         attempts: list[Attempt] = []
         unled: float | None = None  # probability of no speech where nothing leads the model
@@ -145,14 +153,15 @@ class Fallback:
 
         def request(temperature: float, number: int, before: Sequence[int]) -> Request:
             prompt = (*self._leading(before), *start)
+            limit = min(len(prompt) + room, self.limit)
             return replace(
                 common,
                 prompt=prompt,
-                limit=min(len(prompt) + room, self.limit),
+                limit=limit,
                 temperature=temperature,
                 seed=seed + number,
                 watch=(len(prompt) - len(start), self.tokenizer.specials.nospeech),
-                draft=() if temperature or number else tuple(draft)[: room - 1],
+                draft=() if temperature or number else tuple(draft)[: limit - len(prompt) - 1],
             )
 
         given = self.given(config)
@@ -177,13 +186,16 @@ class Fallback:
         *,
         seconds: float,
         seed: int,
-        draft: Sequence[int] = (),
+        prefix: PrefixState | None = None,
         deadline: float = math.inf,
     ) -> Generator[Step, Any, Attempt]:
         """As `decode`, at the first temperature alone."""
         start = self.tokenizer.prompt(language, task=config.task, timestamps=config.timestamps)
         runaway = self._runaway(seconds)
         common = self._request(start, memory, config, runaway, seconds=seconds, deadline=deadline)
+        draft = () if prefix is None else (*prefix.committed, *prefix.draft)
+        if prefix and prefix.committed:
+            common = replace(common, rules=(*common.rules, Prefer(prefix.committed, PREFERENCE)))
         (request, *_), _ = self._tries(common, config, context, seed, draft)
         decoded: Decoded = yield request
         attempt = self._judge(decoded, runaway, led=len(request.prompt) > len(start))

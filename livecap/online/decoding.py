@@ -1,16 +1,18 @@
 """When a stream's segments are decoded, and what is published of them: once, or while they grow."""
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Protocol
 
-from livecap.events import RATE, Settled
+from livecap.events import RATE, Settled, Stalled, Word
 from livecap.online.config import StreamConfig, UpdateConfig
 from livecap.online.job import DecodeJob, Hypothesis
 from livecap.online.segment import SegmentState
 from livecap.online.segmenter import Segmenter
 from livecap.online.speech_buffer import Segment, is_audible
 from livecap.online.transcript import Transcript
+from livecap.online.watchdog import Watchdog
 
 MAX_CATCH_UP = 10 * RATE  # samples that have come and wait, from which pauses are passed over, too
 LANGUAGE_EVIDENCE = 3 * RATE  # samples of speech that tell its language
@@ -116,6 +118,8 @@ class DecodeIncrementally:
         self._context: tuple[str, ...] = ()  # words that the next segment is conditioned on
         self._end = 0, False  # media time up to which the ending segment settles; in a pause
         self._is_unsettled = False  # something has been said since all was settled
+        self._watchdog = Watchdog()
+        self._is_stalled = False  # speech makes no text: the segment is to be decoded anew
 
     @property
     def blocks_time(self) -> bool:
@@ -144,6 +148,9 @@ class DecodeIncrementally:
         """See `Decoding`."""
         if not segmenter.is_open:
             return None
+        if self._is_stalled:
+            kept = self._start_anew()
+            return segmenter.end(kept) if kept else None
         length, paused = segmenter.length, segmenter.has_paused
         waiting = waiting if self._updates.catch_up else 0
         if not paused:
@@ -152,7 +159,9 @@ class DecodeIncrementally:
         if at_endpoint and self._state.endpointed and self._state.processed == length:
             if length >= self._updates.min_sentence and self._state.ends_sentence:
                 return segmenter.end(length)
-            self._flush(segmenter.view(length), now)
+            if self._state.tail_is_open:
+                self._flush(segmenter.view(length))
+            self._settle(now, paused=True)
         elif at_endpoint and waiting < MAX_CATCH_UP:
             self._ask(segmenter.view(length), endpointed=True, now=now)
         elif not at_endpoint and (due := self._due(segmenter, length, waiting)):
@@ -163,18 +172,22 @@ class DecodeIncrementally:
         """See `Decoding`."""
         state, length = self._state, len(segment.pcm)
         self._end = now if paused else segment.stop, paused
-        if state.endpointed and state.processed == length:
+        if self._is_stalled:
+            self._end_anew(segment)
+        elif state.endpointed and state.processed == length:
             self._finish(segment, None)
         elif slid := state.slid(length):  # all that was said before the cut is committed
-            self._transcript.end(segment, None, None)
-            self._settle(*self._end)
+            state.reason = None  # what may have no text is decoded once more
+            self._leave(segment, state.committed[: len(state.committed) - len(slid.committed)])
             self._state = slid
+            self._watchdog.cut(length, (word.text for word in slid.committed))
         elif state.processed or is_audible(segment.pcm):
             job = self._job(segment, endpointed=True, final=True)
             self.ready.append(job)
             self.is_urgent = True
         else:
             self._state = SegmentState(state.number)
+            self._watchdog.cut(length)
             self._settle(*self._end)
 
     def accept(self, hypothesis: Hypothesis) -> int:
@@ -183,12 +196,51 @@ class DecodeIncrementally:
         del self.in_flight[job.number]
         assert job.prefix is not None
         is_news = self._state.accept(hypothesis)
-        if job.prefix.final:
+        self._watch(job.segment)
+        if job.prefix.final and self._is_stalled:
+            self._end_anew(job.segment)
+        elif job.prefix.final:
             self._finish(job.segment, hypothesis)
         elif is_news:
             commit = self._state.commit(self._updates.policy)
             self._transcript.commit(self._state.number, job.segment, commit)
         return len(job.segment.pcm)
+
+    def _watch(self, segment: Segment) -> None:
+        """Say when speech makes no text; the segment's memory is the first thing to go."""
+        state = self._state
+        committed = (word.text for word in state.committed)
+        pending = (word.text for word in state.pending)
+        if voiced := self._watchdog.decoded(segment, committed, pending):
+            start, end = self._watchdog.since, segment.stop
+            self._transcript.append(Stalled(start, end, voiced, self._transcript.speaker))
+            self._is_stalled = True
+            self.free()
+
+    def _start_anew(self) -> int:
+        """Forget all that was kept and said of what made no text, which is to be decoded once more
+        -> samples of the segment that stand as they are, and end it.
+        """
+        state, self._is_stalled = self._state, False
+        kept = state.give_up(self._watchdog.heard_by)
+        if not kept:
+            self._state = SegmentState(state.number, tail_is_open=state.tail_is_open)
+            self._context = ()
+        return kept
+
+    def _end_anew(self, segment: Segment) -> None:
+        """The same, where the segment has ended."""
+        kept = self._start_anew()
+        if kept:
+            end, first = self._end, segment.first(kept)
+            self._end = first.stop, False
+            self._finish(first, None)
+            self._end, segment = end, segment.after(kept)
+        if is_audible(segment.pcm):
+            self.ready.append(self._job(segment, endpointed=True, final=True))
+            self.is_urgent = True
+        elif len(segment.pcm):
+            self._finish(segment, None)
 
     def free(self) -> None:
         """Nothing kept for the open segment is needed any more."""
@@ -212,12 +264,10 @@ class DecodeIncrementally:
         count = (new - first) // updates.interval
         return processed + first + count * updates.interval if count > 0 else 0
 
-    def _flush(self, segment: Segment, now: int) -> None:
+    def _flush(self, segment: Segment) -> None:
         """A pause: commit all that was decoded. The segment goes on."""
-        if self._state.tail_is_open:
-            commit = self._state.flush()
-            self._transcript.commit(self._state.number, segment, commit)
-        self._settle(now, paused=True)
+        commit = self._state.flush()
+        self._transcript.commit(self._state.number, segment, commit)
 
     def _ask(self, segment: Segment, *, endpointed: bool, now: int | None) -> None:
         """Have the open segment decoded; `now`: the media time of an endpoint that waits for it."""
@@ -245,16 +295,23 @@ class DecodeIncrementally:
             self.free()
         was_open = state.tail_is_open
         commit = replace(state.flush(), scores=state.scores)
-        if state.detected and self._is_evidence(segment):
-            self._transcript.detect(state.detected)
         if commit.words or was_open:
             self._transcript.commit(state.number, segment, commit)
+        self._leave(segment, state.committed)
+        self._state = SegmentState(state.number + 1)
+        self._watchdog.cut(len(segment.pcm))
+
+    def _leave(self, segment: Segment, words: Sequence[Word]) -> None:
+        """Nothing more will be decoded of a segment, of which these words are committed."""
+        state = self._state
+        if state.detected and self._is_evidence(segment):
+            self._transcript.detect(state.detected)
         self._transcript.end(segment, state.untranscribed_from, state.reason)
         self._settle(*self._end)
-        words = (*self._context, *(word.text for word in state.committed))
         count = self._updates.context_words
-        self._context = words[-count:] if count and not state.reason else ()
-        self._state = SegmentState(state.number + 1)
+        is_sound = not state.reason and not state.given_up
+        text = (*self._context, *(word.text for word in words))
+        self._context = text[-count:] if count and is_sound else ()
 
     def _is_evidence(self, segment: Segment) -> bool:
         """Whether there is enough to tell the language by."""

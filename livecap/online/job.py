@@ -13,8 +13,8 @@ class PrefixState:
 
     endpointed: bool  # speech has paused or ended: decode with all care
     final: bool  # the segment ends here: free what is kept for it
-    draft: tuple[int, ...] = ()  # tokens of the last hypothesis, or of what followed `committed`
-    committed: tuple[int, ...] = ()  # tokens, for families that are conditioned on them
+    draft: tuple[int, ...] = ()  # tokens of what followed `committed` in the last hypothesis
+    committed: tuple[int, ...] = ()  # tokens of the committed words
     committed_until: int = 0  # sample by which those had been spoken
     # What the family made of the segment's beginning, from the last hypothesis; None at first.
     # Whoever has it gives it back by `Model.free`, or passes it on.

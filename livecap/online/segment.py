@@ -1,5 +1,6 @@
 """What is known of the segment that is open: its committed words, and the last hypothesis."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from livecap.events import Scores, Word
@@ -15,11 +16,11 @@ class SegmentState:
 
     number: int
     committed: tuple[Word, ...] = ()
-    committed_tokens: tuple[int, ...] = ()  # for families that are conditioned on them
+    committed_tokens: tuple[int, ...] = ()  # of those words
     pending: tuple[Word, ...] = ()  # that follow those in the last hypothesis
     pending_counts: tuple[int, ...] = ()  # tokens of each
     previous: tuple[Word, ...] | None = None  # what followed them in the hypothesis before
-    draft: tuple[int, ...] = ()  # tokens of the last hypothesis
+    pending_tokens: tuple[int, ...] = ()  # of all of them
     hypotheses: int = 0
     processed: int = 0  # samples that the last one is about
     committed_at: int = 0  # samples that had been processed when words were committed last
@@ -32,6 +33,7 @@ class SegmentState:
     untranscribed_from: int | None = None  # sample
     encoder_state: object | None = None
     conditioned: bool = False  # the last hypothesis went on from `committed_tokens`
+    given_up: bool = False  # what followed its words made no text
 
     @property
     def is_timed(self) -> bool:
@@ -66,7 +68,7 @@ class SegmentState:
         return PrefixState(
             endpointed,
             final,
-            self.draft,
+            self.pending_tokens,
             self.committed_tokens,
             self.committed_until,
             self.encoder_state,
@@ -92,7 +94,7 @@ class SegmentState:
         start = 0 if self.conditioned else anchor(self.committed, words)
         self.previous = self.pending if self.hypotheses else None
         self.pending, self.pending_counts = words[start:], counts[start:]
-        self.draft = hypothesis.tokens
+        self.pending_tokens = hypothesis.tokens[sum(counts[:start]) :]
         self.hypotheses += 1
         self.language = hypothesis.language or self.language
         self.scores = hypothesis.spans[-1].scores if hypothesis.spans else None
@@ -115,14 +117,33 @@ class SegmentState:
         words, self.pending = self.pending[:count], self.pending[count:]
         tokens = sum(self.pending_counts[:count])
         self.pending_counts = self.pending_counts[count:]
-        if self.conditioned:
-            self.committed_tokens += self.draft[:tokens]
-            self.draft = self.draft[tokens:]
+        self.committed_tokens += self.pending_tokens[:tokens]
+        self.pending_tokens = self.pending_tokens[tokens:]
         self.committed += words
         if words:
             self.committed_at = self.processed
         self.tail_is_open = not final and bool(self.tail_is_open or words or self.pending)
         return Commit(words, self.tail, start, self.processed, final, self.language)
+
+    def give_up(self, heard_by: Callable[[int], int]) -> int:
+        """Nothing comes of it any more: keep its beginning, as it was decoded, and let what follows
+        be decoded from there -> samples of the beginning, 0 if there are no words to keep.
+
+        `heard_by`: samples in which its first so many words had been heard. Words that are pending
+        belong to what follows, if the times of those before tell where that begins.
+        """
+        is_timed = self.is_timed
+        if is_timed:
+            self.pending, self.pending_counts = (), ()
+        count = len(self.committed) + len(self.pending)
+        if not count:
+            return 0
+        kept = min(heard_by(count), self.committed_until) if is_timed else heard_by(count)
+        self.processed = min(kept, self.processed)
+        self.committed_at = min(self.committed_at, self.processed)
+        self.endpointed = self.given_up = True
+        self.reason = self.untranscribed_from = None
+        return self.processed
 
     def slid(self, length: int) -> "SegmentState | None":
         """The state after the first `length` samples have been cut off, where words are committed
@@ -135,10 +156,10 @@ class SegmentState:
         )
         if not beyond:
             return None
+        assert self.encoder_state is None, "a family that keeps something is cut behind it"
         return SegmentState(
             self.number,
             committed=beyond,
-            draft=self.draft,
             tail_is_open=self.tail_is_open,
             language=self.language,
             detected=self.detected,

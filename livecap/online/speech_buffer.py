@@ -60,6 +60,19 @@ class Segment:
             if after.start - before.start - before.length >= min_silence
         )
 
+    def after(self, length: int) -> "Segment":
+        """What follows its first `length` samples."""
+        kept = (
+            Piece(
+                max(piece.offset - length, 0),
+                piece.start + max(length - piece.offset, 0),
+                piece.length - max(length - piece.offset, 0),
+            )
+            for piece in self.pieces
+            if piece.offset + piece.length > length
+        )
+        return Segment(self.pcm[length:], tuple(kept))
+
     def span(self, start: int, stop: int) -> tuple[int, int]:
         """Samples [start, stop) of `pcm` -> media time.
 

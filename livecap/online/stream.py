@@ -26,6 +26,7 @@ class _Break:
     stop: int  # samples before it
     judged: int  # of them in whole frames
     is_last: bool
+    edges: tuple[Edge, ...]  # that are known because of it
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +44,7 @@ class OnlineStream:
     def __init__(self, config: StreamConfig) -> None:
         self.config = config
         self.total = 0  # samples pushed
-        self.decoded = 0  # samples given to the model, each counted once
+        self.decoded = 0  # samples given to the model; again, where it had got stuck
         self.reached = 0  # media time up to which audio has come
         self.is_finished = False  # no more audio comes
         self._now = 0  # samples up to here have passed
@@ -222,8 +223,7 @@ class OnlineStream:
         """The audio so far is all there is of it -> turns that end with it."""
         judged = self._endpointer.at
         edges, turns = self._endpointer.finish(self._buffer.stop)
-        self._edges.extend(edges)
-        self._breaks.append(_Break(self._buffer.stop, judged, is_last))
+        self._breaks.append(_Break(self._buffer.stop, judged, is_last, tuple(edges)))
         return turns
 
     def _report(self, turns: Iterable[TurnEdge]) -> None:
@@ -273,7 +273,7 @@ class OnlineStream:
     def _pass_break(self, end: _Break) -> None:
         """What is left after the last frame; then the audio is over, or goes on after a gap."""
         self._breaks.popleft()
-        edges, least = self._known(end.stop), self._decoding.min_length
+        edges, least = [*self._known(end.judged), *end.edges], self._decoding.min_length
         self._now = end.stop
         ended = self._segments.advance(end.stop, edges, min_length=least)
         least = 0 if ended else least

@@ -89,8 +89,8 @@ class StreamHandle:
         that goes on: what was said before it is finished.
         """
         with self._signals.work_ready:
-            if self._is_over:
-                return  # cancelled, or its service has ended: nobody would take it
+            if self._is_over or self.inbox.is_cancelled:
+                return  # nobody would take it
             assert not self.inbox.is_finished, "audio after the end"
             is_first = not self.inbox.samples  # nobody waits for the rest of it yet
             self.inbox.blocks.append((start, pcm, reason))
@@ -223,7 +223,8 @@ class StreamHandle:
         with self._signals.events_ready:
             self._backlog = sum(stream.backlog for stream in self.streams)
             self._events += found
-            self._signals.events_ready.notify_all()
+            if found:
+                self._signals.events_ready.notify_all()
         if found:
             self.notify()
 

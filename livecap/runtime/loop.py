@@ -58,6 +58,7 @@ class EngineLoop:
     def cancel(self) -> None:
         """Drop all work, after a fault."""
         self._batcher.cancel(lambda key: True)
+        self._batcher.engine.clear()
 
     def step(self) -> None:
         """One round."""
@@ -115,7 +116,7 @@ class EngineLoop:
         Only a few at once: an update that has to wait is better made later, of more audio.
         """
         now = self._clock()
-        ready: list[tuple[float, int, StreamHandle]] = []
+        ready: list[tuple[float, int, int, StreamHandle]] = []
         for number, handle in enumerate(handles):
             if handle in self._started or handle.is_over:
                 continue
@@ -125,8 +126,8 @@ class EngineLoop:
                 self._batcher.free(state)
             if stream.has_job:
                 wait = -stream.overdue / RATE if stream.is_urgent else UPDATE_SLACK_S
-                ready.append((now + wait, number, handle))
-        for deadline, _, handle in sorted(ready):
+                ready.append((now + wait, -stream.backlog, number, handle))
+        for deadline, _, _, handle in sorted(ready):
             is_urgent = handle.streams[0].is_urgent
             limit = MAX_LIVE_JOBS if is_urgent else MAX_UPDATES
             if len(self._started) >= limit or self._batcher.capacity == 0:
@@ -140,7 +141,8 @@ class EngineLoop:
         """Files get what capacity live streams leave."""
         reserved = MAX_LIVE_JOBS if self._streams.live else 0
         limit = MAX_FILE_JOBS_BESIDE_LIVE if reserved else self._batcher.max_jobs
-        capacity = sum(file.in_flight for file in files) + self._batcher.capacity
+        capacity = sum(file.in_flight for file in files if not file.is_over)
+        capacity += self._batcher.capacity
         for file, found in _in_turn(files, min(limit, capacity)):
             self._streams.capacity.count_job(is_urgent=False)
             self._submit(file, found, None)

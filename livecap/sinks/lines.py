@@ -15,6 +15,8 @@ from livecap.events import (
     Scores,
     Settled,
     Silence,
+    Stalled,
+    Unrecognised,
     Voice,
     Word,
 )
@@ -100,12 +102,7 @@ def record(event: Event) -> dict[str, object]:
         return {"type": "voice", "at": seconds(event.start), "begins": event.begins}
     if isinstance(event, Settled):
         return {"type": "settled", "at": seconds(event.start), "paused": event.paused}
-    found: dict[str, object] = {"start": seconds(event.start), "end": seconds(event.end)}
-    if isinstance(event, Silence):
-        return {"type": "silence", **found, "speaker": event.speaker}
-    if isinstance(event, Gap):
-        return {"type": "gap", **found, "reason": event.reason}
-    return {"type": "unrecognised", **found, "reason": event.reason, "speaker": event.speaker}
+    return _stretch(event)
 
 
 def word_record(word: Word) -> dict[str, object]:
@@ -156,6 +153,21 @@ def _caption(event: Caption) -> dict[str, object]:
         "words": [word_record(word) for word in event.words],
         **({} if event.scores is None else {"scores": scores_record(event.scores)}),
     }
+
+
+def _stretch(event: Silence | Gap | Stalled | Unrecognised) -> dict[str, object]:
+    found: dict[str, object] = {"start": seconds(event.start), "end": seconds(event.end)}
+    match event:
+        case Silence():
+            return {"type": "silence", **found, "speaker": event.speaker}
+        case Gap():
+            return {"type": "gap", **found, "reason": event.reason}
+        case Stalled():
+            found["voiced"] = seconds(event.voiced)
+            return {"type": "stalled", **found, "speaker": event.speaker}
+        case Unrecognised():
+            reason, speaker = event.reason, event.speaker
+            return {"type": "unrecognised", **found, "reason": reason, "speaker": speaker}
 
 
 def scores_record(scores: Scores) -> dict[str, object]:

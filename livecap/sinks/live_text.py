@@ -8,7 +8,7 @@ from typing import Literal
 
 from livecap.cues.pieces import SPACES
 from livecap.cues.width import cluster_width, clusters, columns, may_break
-from livecap.events import RATE, Event, Gap, Language, Unrecognised
+from livecap.events import RATE, Event, Gap, Language, Stalled, Unrecognised
 
 CELLS = 8  # of the level meter
 FLOOR = -60.0  # dBFS at which the meter is empty; it is full at 0
@@ -66,11 +66,14 @@ def account(event: Event) -> str:
     """What there is to say about an event beside what was said; nothing for most."""
     if isinstance(event, Language):
         return f"language {event.code} ({event.probability:.2f})"
-    if not isinstance(event, Gap | Unrecognised):
+    if not isinstance(event, Gap | Stalled | Unrecognised):
         return ""
     stretch = f"{clock(event.start)} to {clock(event.end)}"
     if isinstance(event, Gap):
         return f"{stretch}: gap; {event.reason}"
+    if isinstance(event, Stalled):
+        voiced = round(event.voiced / RATE)
+        return f"{label(event.speaker)}{stretch}: {voiced} s of speech made no text; decoded anew"
     return f"{label(event.speaker)}{stretch}: speech without text; {event.reason}"
 
 

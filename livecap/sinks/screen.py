@@ -19,6 +19,7 @@ from livecap.events import (
     Pace,
     Settled,
     Silence,
+    Stalled,
     Unrecognised,
     Voice,
 )
@@ -91,6 +92,8 @@ class Screen:
                 self._caption(event)
             case Silence():
                 self._drop_tail(event.speaker)
+            case Stalled():
+                self.notice(account(event))
             case Language() if event.code != self._language:
                 self._language = event.code
                 self.notice(account(event))

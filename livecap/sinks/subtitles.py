@@ -11,6 +11,7 @@ from livecap.events import (
     Pace,
     Settled,
     Silence,
+    Stalled,
     Unrecognised,
     Voice,
 )
@@ -98,7 +99,7 @@ def settled(shaper: Voices, event: Event) -> list[Cue]:
             return shaper.pause(event.start, event.end, event.speaker)
         case Gap():
             return shaper.pause(event.start, event.end)
-        case Language() | Pace() | Voice() | Settled():
+        case Language() | Pace() | Voice() | Settled() | Stalled():
             return []
 
 

@@ -53,6 +53,34 @@ def test_a_microphone_that_is_taken_away(server: Running, playwright: Playwright
         assert page.inner_text("#start") == "Start"
 
 
+def test_speech_that_makes_no_text(server: Running, browser: Browser) -> None:
+    """It is said until there is text again."""
+    page = browser.new_page()
+    page.goto(f"http://{server.host}/")
+    problems = page.evaluate(
+        """async () => {
+          const { Session } = await import(new URL("web/session.js", location));
+          const told = [];
+          const on = { problem: (text) => told.push(text), tail() {}, lag() {}, line() {} };
+          const session = new Session(null, {}, on);
+          const partial = (text) => session.event({
+            type: "livecap.transcription.partial",
+            item_id: "a", text, stable_chars: 0, audio_ms: 0,
+          });
+          partial("one");
+          session.event({ type: "livecap.transcription.stalled", voiced_ms: 21400 });
+          partial("");
+          partial("two");
+          partial("two three");
+          return told;
+        }"""
+    )
+    assert len(problems) == 2
+    assert "21 s of speech without text" in problems[0]
+    assert problems[1] == ""
+    page.close()
+
+
 def test_plain_http_from_another_machine(server: Running, playwright: Playwright) -> None:
     """There the browser has no microphone: the page has no button for it, but the way to one."""
     flag = "--host-resolver-rules=MAP 10.20.30.40 127.0.0.1"

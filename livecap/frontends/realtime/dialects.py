@@ -21,6 +21,7 @@ WITH_TURNS = frozenset[Dialect]({"openai", "openai-beta"})  # server VAD, unless
 
 TRANSCRIPTION = "conversation.item.input_audio_transcription"
 PARTIAL = "livecap.transcription.partial"
+STALLED = "livecap.transcription.stalled"
 
 # What has no counterpart in vLLM's protocol.
 NOT_IN_VLLM = frozenset(
@@ -33,6 +34,7 @@ NOT_IN_VLLM = frozenset(
         "conversation.item.added",
         "conversation.item.done",
         PARTIAL,
+        STALLED,
     }
 )
 
@@ -60,7 +62,7 @@ def shown(dialect: Dialect, event: dict[str, object]) -> dict[str, object] | Non
     kind = event["type"]
     if kind == "conversation.item.added":
         return {**event, "type": "conversation.item.created"}
-    if kind == "conversation.item.done":
+    if kind == "conversation.item.done" or (kind == STALLED and dialect == "mstar"):
         return None
     if kind == PARTIAL and dialect == "mstar":
         return {

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from livecap.errors import ConfigError, LivecapError
 from livecap.events import RATE, Word
-from livecap.frontends.realtime.dialects import PARTIAL, TRANSCRIPTION
+from livecap.frontends.realtime.dialects import PARTIAL, STALLED, TRANSCRIPTION
 from livecap.frontends.realtime.refusal import Refusal, new_id
 from livecap.frontends.realtime.settings import WITH_LOGPROBS, WITH_PARTIALS, WITH_WORDS
 from livecap.frontends.realtime.wire import Outbox
@@ -134,6 +134,12 @@ class Ledger:
             "created": int(self._now()),
         }
         self._outbox.send(event, coalesce=item.id)
+
+    def stall(self, start: int, end: int, voiced: int) -> None:
+        """So many samples of speech between made no text, and are decoded anew."""
+        if WITH_PARTIALS in self.included:
+            times = {"audio_start_ms": start // MS, "audio_end_ms": end // MS}
+            self._outbox.send({"type": STALLED, **times, "voiced_ms": voiced // MS})
 
     # Its end
 

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from livecap.errors import LivecapError
-from livecap.events import RATE, Caption, Event, Language, Settled, Voice, Word
+from livecap.events import RATE, Caption, Event, Language, Settled, Stalled, Voice, Word
 from livecap.frontends.realtime.actions import Hearing
 from livecap.frontends.realtime.items import Item, Ledger
 
@@ -62,6 +62,8 @@ class Ear:
                 self._say(event)
             case Settled():
                 self._settle(event)
+            case Stalled(start, end, voiced):
+                self._ledger.stall(start, end, voiced)
             case Language(code=code):
                 self._language = code
             case _:

@@ -144,6 +144,9 @@ class Conversation:
             self._buffer(kind.removeprefix("input_audio_buffer."), frame)
         elif kind == "livecap.transcription.partial":
             self._partial(frame)
+        elif kind == "livecap.transcription.stalled":
+            voiced = round((number(frame, "voiced_ms") or 0.0) / 1000)
+            self.notices.append(f"{voiced} s of speech made no text; the server decodes it anew")
         elif kind.startswith(TRANSCRIPTION):
             self._text(kind.removeprefix(TRANSCRIPTION), frame)
         return []

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from livecap.config import LiveOptions
 from livecap.errors import LivecapError
-from livecap.events import RATE
+from livecap.events import RATE, Stalled
 from livecap.frontends.captions import Speaker
 from livecap.frontends.realtime import (
     MOST_JSON,
@@ -245,15 +245,18 @@ class Carrier:
         self.caught_up.set()
         for number, ear in list(self._ears.items()):
             if ear.stream and number in self._ears:
-                self._take(number, ear.stream)
+                self._take(number, ear.stream, ear.config.model)
 
-    def _take(self, number: int, stream: StreamHandle) -> None:
+    def _take(self, number: int, stream: StreamHandle, model: str) -> None:
         try:
             events = stream.poll()
         except LivecapError as error:
             self._fail(number, error)
             self._do(())
             return
+        for event in events:
+            if isinstance(event, Stalled):
+                self._observer.stalled(event, model)
         if events:
             self._speaker.take(number, events)
             self._do(self._session.heard(number, events))

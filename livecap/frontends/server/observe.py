@@ -1,12 +1,14 @@
 """The frames of one realtime session -> the server's metrics."""
 
+import logging
 from collections.abc import Callable
 
-from livecap.events import RATE
+from livecap.events import RATE, Stalled
 from livecap.frontends.realtime import Frame
 from livecap.metrics import Metrics
 
 ITEM = "conversation.item.input_audio_transcription"
+LOG = logging.getLogger("livecap.server")
 MOST = 500  # items whose moments are kept: a client that commits and commits is not waited for
 
 
@@ -46,6 +48,12 @@ class Observer:
             if committed is not None and kind == f"{ITEM}.completed":
                 self._metrics.final_latency.observe(now - committed)
             self._metrics.items.labels(kind.rpartition(".")[2]).inc()
+
+    def stalled(self, event: Stalled, model: str) -> None:
+        """So much speech made no text that its decoding was started anew."""
+        self._metrics.stalls.labels(model).inc()
+        told = {"model": model, "at": event.start / RATE, "voiced": event.voiced / RATE}
+        LOG.warning("speech makes no text; decoding starts anew", extra={"fields": told})
 
     def heard(self, samples: int, model: str) -> None:
         """So much audio was taken in."""
