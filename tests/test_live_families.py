@@ -17,7 +17,7 @@ from livecap.audio import Reader
 from livecap.checkpoints import resolve
 from livecap.config import DecodeConfig, LiveOptions, ModelConfig, VadConfig
 from livecap.engine.request import Request
-from livecap.events import RATE, Caption, Event
+from livecap.events import RATE, Event
 from livecap.frontends.file import FileRun, Progress
 from livecap.frontends.pump import Pump, ReadConfig
 from livecap.models.load import Loaded, load_model
