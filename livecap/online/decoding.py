@@ -3,7 +3,6 @@
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
 from livecap.events import RATE, Settled, Stalled, Word
 from livecap.online.config import StreamConfig, UpdateConfig
@@ -18,37 +17,6 @@ MAX_CATCH_UP = 10 * RATE  # samples that have come and wait, from which pauses a
 LANGUAGE_EVIDENCE = 3 * RATE  # samples of speech that tell its language
 LANGUAGE_WORDS = 5  # words that tell it, too
 CUT_RESERVE = 3 * RATE  # samples before a limit that are left for a cut where words have no times
-
-
-class Decoding(Protocol):
-    """What is decoded when. A stream tells it how its segments grow and end."""
-
-    ready: deque[DecodeJob]  # that have not been taken
-    in_flight: dict[int, DecodeJob]  # by the numbers of their segments
-
-    @property
-    def blocks_time(self) -> bool:
-        """Whether the stream's time stands still for now."""
-
-    @property
-    def min_length(self) -> int:
-        """Samples of the open segment that stay in it wherever it is cut."""
-
-    @property
-    def processed(self) -> int:
-        """Samples of the open or ending segment that have been decoded."""
-
-    def grow(self, segmenter: Segmenter, now: int, waiting: int) -> Segment | None:
-        """A frame has passed, up to media time `now`; so many samples more have come already.
-
-        Returns the open segment if it is ended here.
-        """
-
-    def end(self, segment: Segment, now: int, *, paused: bool) -> None:
-        """A segment has ended; `paused`: nobody speaks at media time `now`."""
-
-    def accept(self, hypothesis: Hypothesis) -> int:
-        """Take the result of a job -> samples of its segment that are done with."""
 
 
 class DecodeOnce:
@@ -72,13 +40,13 @@ class DecodeOnce:
         return None
 
     def end(self, segment: Segment, now: int, *, paused: bool) -> None:
-        """See `Decoding`."""
+        """A segment has ended; `paused`: nobody speaks at media time `now`."""
         if is_audible(segment.pcm):
             self.ready.append(DecodeJob(self._number, segment, None, self._context))
             self._number += 1
 
     def accept(self, hypothesis: Hypothesis) -> int:
-        """See `Decoding`."""
+        """Take the result of a job -> samples of its segment that are done with."""
         job = hypothesis.job
         self._hypotheses[job.number] = hypothesis
         length = len(job.segment.pcm)
@@ -145,7 +113,10 @@ class DecodeIncrementally:
             self.ready.clear()
 
     def grow(self, segmenter: Segmenter, now: int, waiting: int) -> Segment | None:
-        """See `Decoding`."""
+        """A frame has passed, up to media time `now`; so many samples more have come already.
+
+        Returns the open segment if it is ended here.
+        """
         if not segmenter.is_open:
             return None
         if self._is_stalled:
@@ -169,7 +140,7 @@ class DecodeIncrementally:
         return None
 
     def end(self, segment: Segment, now: int, *, paused: bool) -> None:
-        """See `Decoding`."""
+        """A segment has ended; `paused`: nobody speaks at media time `now`."""
         state, length = self._state, len(segment.pcm)
         self._end = now if paused else segment.stop, paused
         if self._is_stalled:
@@ -191,7 +162,7 @@ class DecodeIncrementally:
             self._settle(*self._end)
 
     def accept(self, hypothesis: Hypothesis) -> int:
-        """See `Decoding`."""
+        """Take the result of a job -> samples of its segment that are done with."""
         job = hypothesis.job
         del self.in_flight[job.number]
         assert job.prefix is not None

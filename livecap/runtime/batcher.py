@@ -97,7 +97,7 @@ class Batcher(Generic[Key]):
     def _encode(self) -> None:
         """What waits, the earliest deadline first; what has none, one at a time."""
         started = self._clock()
-        while self._encoding and self._clock() - started < ENCODE_SLICE_S:
+        while self._encoding:
             live = [request for request, _ in self._encoding if request.deadline < math.inf]
             outputs = self.model.encode(live or [self._encoding[0][0]])
             if not outputs:
@@ -105,6 +105,8 @@ class Batcher(Generic[Key]):
             for output in outputs:
                 _, running = self._encoding.pop(0)
                 self._go_on(running, output)
+            if self._clock() - started >= ENCODE_SLICE_S:
+                return
 
     def _answer(self, sequence: Sequence) -> None:
         """One is finished: it is waited for, or was begun ahead."""
