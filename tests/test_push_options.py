@@ -159,7 +159,7 @@ def test_a_server_sends_on_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None
         assert all("webhook-signature" in one.headers for one in hook.posts)
         assert [one.query["seq"] for one in zoom.posts] == ["1", "1", "1", "2"]
         shown = " ".join(texts).replace("界 ", "")  # stream captions have no such letter
-    assert " ".join(obs.rows()) == shown
+        assert " ".join(obs.rows()) == shown
         registry = server.parts.metrics.registry
         for kind in ("webhook", "zoom", "obs"):
             labels = {"receiver": kind, "result": "delivered"}
