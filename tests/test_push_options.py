@@ -163,7 +163,8 @@ def test_a_server_sends_on_what_is_said(monkeypatch: pytest.MonkeyPatch) -> None
         registry = server.parts.metrics.registry
         for kind in ("webhook", "zoom", "obs"):
             labels = {"receiver": kind, "result": "delivered"}
-            assert registry.get_sample_value("livecap_push_lines_total", labels) == 2
+            lines = 1 if kind == "obs" else 2  # one has nothing that OBS could show
+            assert registry.get_sample_value("livecap_push_lines_total", labels) == lines
 
 
 def test_a_receiver_that_is_away_costs_a_server_nothing() -> None:

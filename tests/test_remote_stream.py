@@ -246,7 +246,7 @@ def test_a_path_that_is_none() -> None:
         assert server
         stream = RemoteStream(server, Wanted(), QUICK)
         listener = Listener(stream)
-        with pytest.raises(ServerError, match=r"\(403\).*needs no path"):
+        with pytest.raises(ServerError, match=r"\(404\).*needs no path"):
             listener.until(lambda: stream.is_done)
         stream.close()
 
