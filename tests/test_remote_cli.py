@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command import JFK, Command, Process, plain
+from command import JFK, SPEECH, Command, Process, plain
+from jiwer import wer
 from media import pack, wav
 from remote_answers import Says, answering
 from remote_pair import Said, silence, speak, spoken
@@ -23,6 +24,7 @@ from livecap.frontends.server.tls import Names, context
 from livecap.online.speech_buffer import Pcm
 
 FORMATS = ("txt", "srt", "vtt", "json", "jsonl")
+UNSURE = 0.3  # of words: what tiny.en mishears of this recording when updates are left out
 HEAVY = {"torch", "transformers", "tokenizers", "silero_vad", "starlette", "uvicorn", "msgspec"}
 # `livecap` with its modules as a last line on standard error
 LISTED = (
@@ -86,8 +88,8 @@ def test_lines_of_json(run: Command) -> None:
 
 def test_the_text_of_this_machine(run: Command, tmp_path: Path) -> None:
     """By the embedded model, here and there. Which updates are left out depends on the machine, as
-    for any pipe, and with them may a word of tiny.en's; that nothing is lost by the way is tested
-    with a model that mishears nothing.
+    for any pipe, and with them do words that tiny.en is unsure of; that nothing is lost by the way
+    is tested with a model that mishears nothing.
     """
 
     def said(name: str, *words: str) -> list[tuple[str, float]]:
@@ -107,7 +109,8 @@ def test_the_text_of_this_machine(run: Command, tmp_path: Path) -> None:
     same = [
         (one + n, two + n) for one, two, size in pairs.get_matching_blocks() for n in range(size)
     ]
-    assert max(len(here), len(there)) - len(same) <= 2
+    for text in (here, there):
+        assert wer(SPEECH, " ".join(word for word, _ in text)) <= UNSURE
     for one, two in same:
         assert here[one][1] == pytest.approx(there[two][1], abs=0.3)
 

@@ -13,7 +13,8 @@ from livecap.online.speech_buffer import Segment, is_audible
 from livecap.online.transcript import Transcript
 from livecap.online.watchdog import Watchdog
 
-MAX_CATCH_UP = 10 * RATE  # samples that have come and wait, from which pauses are passed over, too
+MAX_LAG = RATE // 2  # samples that have come and wait, from which updates are left out
+MAX_PAUSE_LAG = 10 * RATE  # the same, from which pauses are passed over, too
 LANGUAGE_EVIDENCE = 3 * RATE  # samples of speech that tell its language
 LANGUAGE_WORDS = 5  # words that tell it, too
 CUT_RESERVE = 3 * RATE  # samples before a limit that are left for a cut where words have no times
@@ -107,9 +108,9 @@ class DecodeIncrementally:
         state = self._state
         return 0 if state.is_timed and state.encoder_state is None else state.processed
 
-    def drop_overtaken(self) -> None:
-        """More has come since an update was found to be due, and nobody took it."""
-        if self._updates.catch_up and self.ready and not self.is_urgent:
+    def drop_overtaken(self, waiting: int) -> None:
+        """So many samples have come since an update was found to be due, and nobody took it."""
+        if self._updates.catch_up and waiting >= MAX_LAG and not self.is_urgent:
             self.ready.clear()
 
     def grow(self, segmenter: Segmenter, now: int, waiting: int) -> Segment | None:
@@ -133,7 +134,7 @@ class DecodeIncrementally:
             if self._state.tail_is_open:
                 self._flush(segmenter.view(length))
             self._settle(now, paused=True)
-        elif at_endpoint and waiting < MAX_CATCH_UP:
+        elif at_endpoint and waiting < MAX_PAUSE_LAG:
             self._ask(segmenter.view(length), endpointed=True, now=now)
         elif not at_endpoint and (due := self._due(segmenter, length, waiting)):
             self._ask(segmenter.view(due), endpointed=paused, now=None)
@@ -222,7 +223,7 @@ class DecodeIncrementally:
     def _due(self, segmenter: Segmenter, length: int, waiting: int) -> int:
         """Samples of the open segment to be decoded now; 0 if that can wait."""
         updates, processed = self._updates, self._state.processed
-        if waiting:
+        if waiting >= MAX_LAG:
             return 0  # better to decode that, too
         if self.min_length and length > self._max_segment - min(
             CUT_RESERVE, self._max_segment // 4

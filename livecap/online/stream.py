@@ -86,8 +86,8 @@ class OnlineStream:
         edges, turns = self._endpointer.push(probs, self._buffer.stop)
         self._edges.extend(edges)
         self._report(turns)
-        if self._live and self._endpointer.at > self._now:
-            self._live.drop_overtaken()
+        if self._live:
+            self._live.drop_overtaken(self._endpointer.at - self._now)
         self._advance()
 
     def skip(self, to: int) -> None:

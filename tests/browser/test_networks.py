@@ -73,7 +73,7 @@ def test_a_network_that_is_cut_in_mid_speech(way: str, tmp_path: Path) -> None:
     def work(playwright: Playwright) -> None:
         with talk(playwright, tmp_path, *([LOOPBACK] if way == "WebRTC" else [])) as (server, page):
             page.click("#start")
-            holds(page, "my fellow america")
+            holds(page, "fellow america")
             assert way in page.inner_text("#status")
             page.click("#share")
             wait(page, "document.querySelectorAll('#links a').length === 2")
@@ -116,7 +116,7 @@ def test_a_network_that_is_gone_for_a_moment(tmp_path: Path) -> None:
     def work(playwright: Playwright) -> None:
         with talk(playwright, tmp_path, LOOPBACK) as (_, page):
             page.click("#start")
-            holds(page, "my fellow america")
+            holds(page, "fellow america")
             link("link", "set", "lo", "down")
             page.wait_for_timeout(2000)
             link("link", "set", "lo", "up")

@@ -14,7 +14,7 @@ from live_models import WORDS, Reader, Run, Said, changed, speak
 from test_live_stream import CONFIG, ms
 
 from livecap.events import RATE
-from livecap.online.decoding import MAX_CATCH_UP
+from livecap.online.decoding import MAX_PAUSE_LAG
 from livecap.online.job import DecodeJob
 from livecap.online.stream import OnlineStream
 
@@ -80,7 +80,7 @@ def test_updates_that_take_longer_than_their_audio(share: float) -> None:
     slow, quick = play(lambda job, new: took), play(lambda job, new: 0.0)
     assert slow.words == quick.words == spoken()
     assert max(quick.lags) <= INTERVAL + 2
-    assert max(slow.lags) <= MAX_CATCH_UP / RATE + 3 * took + INTERVAL
+    assert max(slow.lags) <= MAX_PAUSE_LAG / RATE + 3 * took + INTERVAL
     assert slow.works < quick.works
     third = len(slow.lags) // 3
     assert max(slow.lags[2 * third :]) <= max(slow.lags[third : 2 * third]) + took  # no growth
