@@ -98,7 +98,7 @@ class Fallback:
         start = self.tokenizer.prompt(language, task=config.task, timestamps=config.timestamps)
         runaway = self._runaway(seconds)
         common = self._request(start, memory, config, runaway, seconds=seconds, deadline=deadline)
-        draft = () if prefix is None else (*prefix.committed, *prefix.draft)
+        draft = () if prefix is None else prefix.draft
         if prefix and prefix.committed:
             common = replace(common, rules=(*common.rules, Prefer(prefix.committed, PREFERENCE)))
         greedy, hot = self._tries(common, config, context, seed, draft)
@@ -193,7 +193,7 @@ class Fallback:
         start = self.tokenizer.prompt(language, task=config.task, timestamps=config.timestamps)
         runaway = self._runaway(seconds)
         common = self._request(start, memory, config, runaway, seconds=seconds, deadline=deadline)
-        draft = () if prefix is None else (*prefix.committed, *prefix.draft)
+        draft = () if prefix is None else prefix.draft
         if prefix and prefix.committed:
             common = replace(common, rules=(*common.rules, Prefer(prefix.committed, PREFERENCE)))
         (request, *_), _ = self._tries(common, config, context, seed, draft)

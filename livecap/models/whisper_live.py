@@ -1,8 +1,8 @@
 """Whisper on a segment that grows: its window is encoded anew and decoded from the start.
 
 The prompt is the start tokens and the context alone, so no early mistake leads the decoder on; but
-of two texts that are about as likely the committed one stays. It and the rest of the last
-hypothesis are the draft: a text that stays costs one pass, one that differs in a word a few.
+of two texts that are about as likely the committed one stays. The last hypothesis is the draft: a
+text that stays costs one pass, one that differs in a word a few.
 """
 
 from collections.abc import Callable, Generator, Sequence

@@ -13,7 +13,9 @@ class PrefixState:
 
     endpointed: bool  # speech has paused or ended: decode with all care
     final: bool  # the segment ends here: free what is kept for it
-    draft: tuple[int, ...] = ()  # tokens of what followed `committed` in the last hypothesis
+    # Tokens that are likely to come again: of the last hypothesis, whole; or, where that was
+    # conditioned on `committed`, of what followed it.
+    draft: tuple[int, ...] = ()
     committed: tuple[int, ...] = ()  # tokens of the committed words
     committed_until: int = 0  # sample by which those had been spoken
     # What the family made of the segment's beginning, from the last hypothesis; None at first.

@@ -21,6 +21,7 @@ class SegmentState:
     pending_counts: tuple[int, ...] = ()  # tokens of each
     previous: tuple[Word, ...] | None = None  # what followed them in the hypothesis before
     pending_tokens: tuple[int, ...] = ()  # of all of them
+    hypothesis_tokens: tuple[int, ...] = ()  # of the last hypothesis, whole
     hypotheses: int = 0
     processed: int = 0  # samples that the last one is about
     committed_at: int = 0  # samples that had been processed when words were committed last
@@ -68,7 +69,7 @@ class SegmentState:
         return PrefixState(
             endpointed,
             final,
-            self.pending_tokens,
+            self.pending_tokens if self.conditioned else self.hypothesis_tokens,
             self.committed_tokens,
             self.committed_until,
             self.encoder_state,
@@ -95,6 +96,7 @@ class SegmentState:
         self.previous = self.pending if self.hypotheses else None
         self.pending, self.pending_counts = words[start:], counts[start:]
         self.pending_tokens = hypothesis.tokens[sum(counts[:start]) :]
+        self.hypothesis_tokens = hypothesis.tokens
         self.hypotheses += 1
         self.language = hypothesis.language or self.language
         self.scores = hypothesis.spans[-1].scores if hypothesis.spans else None
