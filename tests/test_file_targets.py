@@ -146,7 +146,9 @@ def test_a_subtitle_of_somebody_else_is_known(livecap: Command, tmp_path: Path) 
     (line,) = replaced.err.splitlines()  # its own text is replaced without a word
     assert f"{mine} was not written by livecap" in line
     assert "replaced" in line
+    assert f"kept as {mine}.oldcopy" in line
     assert mine.read_text("utf-8") == ""
+    assert "By hand." in (tmp_path / "00.srt.oldcopy").read_text("utf-8")
     assert livecap("file", path, "-f", "srt,txt", "--overwrite", "-q").err == ""
 
 
@@ -243,6 +245,8 @@ def test_a_persons_file_under_the_final_name(here: Path, overwrite: bool) -> Non
     assert "talk.de.srt was not written by livecap" in warning
     assert name == Path("talk.de.srt" if overwrite else "talk.und.srt")
     assert (here / "talk.de.srt").read_text("utf-8") == ("" if overwrite else "by hand")
+    if overwrite:
+        assert (here / "talk.de.srt.oldcopy").read_text("utf-8") == "by hand"
     assert not provenance.is_foreign(name, provenance.known())
 
 

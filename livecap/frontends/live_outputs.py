@@ -5,7 +5,7 @@ import time
 from livecap.config import OutputConfig, Task
 from livecap.cues import preset
 from livecap.errors import ConfigError, OutputError
-from livecap.frontends.targets import OTHERS, Targets
+from livecap.frontends.targets import Targets, replacing
 from livecap.sinks import Options, Source, format_of, is_complete, plan, provenance
 
 
@@ -41,7 +41,7 @@ def replaced(targets: Targets) -> list[str]:
     """Whose work is written over, since that was asked for."""
     known = provenance.known()
     return [
-        f"{target} {OTHERS}; it is replaced, as --overwrite says"
+        replacing(target)
         for target in targets.todo.values()
         if target and provenance.is_foreign(target, known)
     ]

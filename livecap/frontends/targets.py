@@ -7,7 +7,7 @@ from pathlib import Path
 
 from livecap.config import OutputConfig
 from livecap.languages import NAMES
-from livecap.sinks import Source, is_complete, plan, provenance, relabelled
+from livecap.sinks import Source, copies, is_complete, plan, provenance, relabelled
 
 OTHERS = "was not written by livecap, or has been changed since"
 
@@ -102,7 +102,7 @@ def _judge(
     newer = _is_newer(path, place)
     if output.overwrite:
         if foreign:
-            targets.warnings.append(f"{place} {OTHERS}; it is replaced, as --overwrite says")
+            targets.warnings.append(replacing(place))
     elif foreign:
         later = f", though {path} is newer" if newer else ""
         targets.notes.append(
@@ -137,15 +137,27 @@ def _moved(target: Path, wanted: Path, warnings: list[str], *, overwrite: bool) 
     if foreign and not overwrite:
         warnings.append(f"{wanted} {OTHERS}; the captions are in {target}")
         return target
+    warning = replacing(wanted) if foreign else ""
     try:
         wanted.parent.mkdir(parents=True, exist_ok=True)
+        copies.refuse_media(wanted)
+        copy = copies.put_aside(wanted)
         os.replace(target, wanted)
+        if copy is not None:
+            copies.drop_same(copy, wanted)
     except OSError as error:
         warnings.append(f"{wanted} can't be written ({error.strerror}); they are in {target}")
         return target
-    if foreign:
-        warnings.append(f"{wanted} {OTHERS}; it was replaced, as --overwrite says")
+    if warning:
+        warnings.append(warning)
     return wanted
+
+
+def replacing(place: Path) -> str:
+    """What the user is told of somebody's text that --overwrite replaces."""
+    copy = copies.copy_name(place)
+    kept = f", and kept as {copy}" if copy else ""
+    return f"{place} {OTHERS}; it is replaced, as --overwrite says{kept}"
 
 
 def signature(path: str) -> tuple[int, int] | None:

@@ -186,8 +186,12 @@ def _one_file(
 ) -> dict[str, Path | None]:
     """A file's name as given, or with each format's suffix."""
     path, named = Path(output), format_of(output)
+    ending = _ending(path.name)
     if not path.name:
         raise ConfigError("-o names nothing", remedy="Name a file, or a folder as in -o out/.")
+    is_device = path.exists() and not path.is_file()
+    if not is_device:
+        _check_ending(ending, output)
     if len(sources) > 1:
         raise ConfigError(
             f"{len(sources)} inputs can't all be written to {output}",
@@ -203,7 +207,7 @@ def _one_file(
             remedy=f"Write -f {named}, or another name after -o.",
         )
     else:
-        bare = not path.suffix and not os.path.exists(output)
+        bare = not ending and not is_device
         found = {formats[0]: path.with_name(f"{path.name}.{formats[0]}") if bare else path}
     if any(source.path != STDIN and _key(Path(source.path)) in _keys(found) for source in sources):
         raise ConfigError(f"{output} is the input", remedy="Choose another name after -o.")
@@ -219,6 +223,20 @@ def _to_stdout(sources: Sequence[Source], formats: Sequence[str]) -> dict[str, P
     return dict.fromkeys(formats)
 
 
+def _ending(name: str) -> str:
+    found = SUFFIX.search(name)
+    return found[0] if found else ""
+
+
+def _check_ending(ending: str, output: str) -> None:
+    """Refuse a name that ends like media, or like captions that are not written."""
+    if ending and format_of(f"_{ending}") is None:
+        raise ConfigError(
+            f"{output} ends in {ending}, which is no format that is written",
+            remedy=f"Known are {', '.join(f'.{known}' for known in FORMATS)}.",
+        )
+
+
 def _check_template(pattern: str, formats: Sequence[str]) -> None:
     fields = list(_fields(pattern))
     for field in fields:
@@ -232,6 +250,12 @@ def _check_template(pattern: str, formats: Sequence[str]) -> None:
             f"the name {pattern} is the same for {' and '.join(formats)}",
             remedy="Put {ext} into it.",
         )
+    if not pattern.endswith("{ext}"):
+        _check_ending(_ending(pattern), pattern)
+        if format_of(pattern) not in formats:
+            raise ConfigError(
+                f"the name {pattern} does not end in {formats[0]}", remedy="Put .{ext} behind it."
+            )
 
 
 def _fields(pattern: str) -> Iterator[str]:
