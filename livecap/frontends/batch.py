@@ -15,6 +15,7 @@ from livecap.config import DecodeConfig, ModelConfig, OutputConfig, VadConfig
 from livecap.cues import preset
 from livecap.errors import LivecapError, OutputError
 from livecap.events import RATE, Caption, Event, Language, Unrecognised
+from livecap.frontends.made_with import settings_of
 from livecap.frontends.messages import report
 from livecap.frontends.progress import Display, clock, open_display
 from livecap.frontends.pump import ReadConfig
@@ -40,6 +41,7 @@ class BatchConfig:
     run: ModelConfig = field(default_factory=ModelConfig)
     read: ReadConfig = field(default_factory=ReadConfig)
     output: OutputConfig = field(default_factory=OutputConfig)
+    folders: Mapping[str, str] = field(default_factory=dict)  # of inputs, below what was named
 
 
 class Start(Protocol):
@@ -98,7 +100,20 @@ def _targets(paths: Sequence[str], config: BatchConfig) -> dict[str, Targets]:
     number = int(track) if track is not None and track.isdigit() else None
     # A translation is English, whatever is spoken.
     language = "en" if config.decode.task == "translate" else config.decode.language
-    return targets_of([Source(path, number) for path in paths], config.output, language)
+    settings = {
+        name: settings_of(
+            name,
+            model=config.model,
+            decode=config.decode,
+            vad=config.vad,
+            run=config.run,
+            read=config.read,
+            output=config.output,
+        )
+        for name in config.output.names
+    }
+    sources = [Source(path, number, config.folders.get(path, "")) for path in paths]
+    return targets_of(sources, config.output, language, settings)
 
 
 class _Batch:

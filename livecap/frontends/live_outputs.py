@@ -24,7 +24,7 @@ def targets_of(output: OutputConfig, language: str | None) -> Targets:
         )
     names = output.names if output.format else (format_of(output.output) or "srt",)
     (found,) = plan([source], names, output=output.output, language=language)
-    return Targets(source, found, dict(found))
+    return Targets(source, found, todo=dict(found))
 
 
 def refuse_written(targets: Targets) -> None:
