@@ -102,9 +102,10 @@ def file(  # noqa: PLR0913 - its flags
         vad=None if no_vad else vad,
         run=run,
         read=ReadConfig(track, channels == "split", None if raw is None else RawFormat.parse(raw)),
-        output=replace(output, format=format_of(output, found)),
+        output=replace(output, format=format_of(output, list(found))),
+        folders=found,
     )
-    return run_batch(found, config, start_of(server, config))
+    return run_batch(list(found), config, start_of(server, config))
 
 
 app.command(mic)

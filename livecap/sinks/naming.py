@@ -31,6 +31,7 @@ class Source:
 
     path: str  # '-' for standard input
     track: int | None = None  # of its audio tracks, where one was asked for
+    folder: str = ""  # in which it lies below the folder that was named
 
     @property
     def name(self) -> str:
@@ -53,7 +54,8 @@ def plan(
     """For each source, the path of each format's output; None is standard output.
 
     `output` is what -o says: None (beside the input; standard output for standard input), '-'
-    (standard output), a folder that exists or ends in '/', a template with {stem}, {ext}, {lang},
+    (standard output), a folder that exists or ends in '/' (in which the tree of a named folder is
+    made anew), a template with {stem}, {ext}, {lang},
     {name} or {track}, or one file's name. {lang} is `language`, the forced one, or 'und' until one
     is detected: see `relabelled`. Outputs that would coincide take the
     input's full name ('talk.mp3.srt'), then its track, then a number. Names too long for the
@@ -99,16 +101,15 @@ def relabelled(
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Outputs in a folder, or each beside its input."""
+    """Outputs in a folder, as the inputs lie in the one that was named; or beside the inputs."""
 
     folder: str | None
 
     def path(self, source: Source, base: str, ext: str) -> Path:
         """Where an output with this base name goes."""
-        folder = self.folder
-        if folder is None:
-            folder = "" if source.path == STDIN else os.path.dirname(source.path)
-        return Path(folder) / f"{base}.{ext}"
+        if self.folder is not None:
+            return Path(self.folder, source.folder, f"{base}.{ext}")
+        return Path("" if source.path == STDIN else os.path.dirname(source.path), f"{base}.{ext}")
 
 
 @dataclass(frozen=True, slots=True)
