@@ -53,7 +53,7 @@ class DecodeConfig:
     temperature: float | None = None
     """Of the sampling; without it 0, and rising where Whisper's text is not believable."""
     words: bool = False
-    """Give every word its time."""
+    """Give every word its time, in json, jsonl and (inside the cues) vtt."""
     task: Task = "transcribe"
     """translate: write English whatever is spoken."""
     prompt: str = ""

@@ -165,6 +165,8 @@ REFUSED = [
     (["file", "a.wav", "b.wav", "-f", "srt", "-o", "-"], "-o out/"),
     (["file", "a.wav", "--json-lines", "-o", "out/"], "jsonl"),
     (["file", "a.wav", "--preset", "ebu"], "netflix, bbc"),
+    (["file", "a.wav", "--words"], "srt can't hold the times of words"),
+    (["file", "a.wav", "--words", "-f", "txt,srt"], "txt and srt can't hold"),
     (["file", "a.wav", "--max-line-width", "3"], "between 8"),
     (["file", "a.wav", "--language", "klingon"], "de (German)"),
     (["file", "a.wav", "--language", "German"], "It has: en"),

@@ -13,7 +13,7 @@ from typing import Protocol
 
 from livecap.config import DecodeConfig, ModelConfig, OutputConfig, VadConfig
 from livecap.cues import preset
-from livecap.errors import LivecapError, OutputError
+from livecap.errors import ConfigError, LivecapError, OutputError
 from livecap.events import RATE, Caption, Event, Language, Unrecognised
 from livecap.frontends.made_with import settings_of
 from livecap.frontends.messages import report
@@ -26,6 +26,7 @@ from livecap.sinks import Options, Source, Writer, open_writer
 from livecap.sinks.lines import record, strict_json
 
 TIMED = frozenset({"srt", "vtt"})  # formats whose cues need the times of words
+WORDS = frozenset({"vtt", "json", "jsonl"})  # formats that can hold the times of every word
 
 DONE, FAILED, SIGNALLED = 0, 1, 128  # exit statuses; a signal adds its number, as in shells
 
@@ -63,12 +64,18 @@ class Start(Protocol):
 def run_batch(paths: Sequence[str], config: BatchConfig, start: Start) -> int:
     """Caption the files -> exit status. Raises LivecapError for what stops the whole run."""
     outputs = config.output
+    if config.decode.words and not outputs.json_lines and WORDS.isdisjoint(outputs.names):
+        raise ConfigError(
+            f"--words: {' and '.join(outputs.names)} can't hold the times of words",
+            remedy="Write -f vtt or -f json, or several as in -f srt,json.",
+        )
     layout = preset(outputs.preset).with_limits(
         max_line_width=outputs.max_line_width, max_lines=outputs.max_lines
     )
     options = Options(
         layout=layout,
         words=config.decode.words,
+        marked=config.decode.words,
         language=config.decode.language,
         task=config.decode.task,
     )
