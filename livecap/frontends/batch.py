@@ -206,6 +206,8 @@ class _Batch:
             report(f"livecap: {told if told.startswith(path) else f'{path}: {told}'}")
         elif progress.discarded is not None:
             self._summarise(progress, names, fast)
+            if progress.doubt:
+                self.display.say(f"{path}: {progress.doubt}")
             if changed:
                 self.display.say(
                     f"{path} changed while it was read: what came later may be missing, "
