@@ -72,7 +72,8 @@ def file(  # noqa: PLR0913 - its flags
     paths
         Files, folders and patterns; - is standard input.
     model
-        A name that `livecap models` lists, a hub id or a folder; auto: the best on this machine.
+        Short: -m. A name that `livecap models` lists, a hub id or a folder; auto: the best on this
+        machine.
     pull
         Fetch the model first if it is not on this machine.
     no_vad

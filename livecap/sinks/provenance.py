@@ -1,5 +1,4 @@
-"""Which files livecap has written: digests of their contents, in the user's state folder, each
-with the options that it was made with.
+"""Which files livecap has written, and with which options: digests in the user's state folder.
 
 A file that is not among them was made, or changed since, by somebody else. It is known by its
 content, so that it may be moved; and no player meets a mark in it.

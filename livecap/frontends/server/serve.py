@@ -43,7 +43,7 @@ def run_serve(config: ServeConfig, live: LiveOptions, run: ModelConfig) -> int:
     models = models_of(config, run)
     bound = listen.bind(config.host, config.port)
     try:
-        logs.configure(config.log_level)
+        logs.configure(config.log_level, config.log_format)
         where = listen.urls(bound, names, secure=secure is not None)
         signing = _signing_key()
         parts = assemble(config, models, live=live, keys=keys, hosts=names.hosts, signing=signing)
