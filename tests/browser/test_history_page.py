@@ -148,7 +148,7 @@ def test_a_key_is_needed_first(browser: Browser, tmp_path: Path) -> None:
     with serving(toned(), config, keys=("right",)) as server:
         page = browser.new_page()
         page.goto(f"http://{server.host}/")
-        wait(page, "document.getElementById('status').textContent.includes('needs a key')")
+        wait(page, "document.getElementById('problem').textContent.includes('needs a key')")
         assert not page.is_visible("#past-open")
         page.fill("#key", "right")
         page.press("#key", "Tab")

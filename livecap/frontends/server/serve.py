@@ -19,7 +19,7 @@ from livecap.events import RATE
 from livecap.frontends.messages import report
 from livecap.frontends.server import listen, logs, tls
 from livecap.frontends.server.app import build
-from livecap.frontends.server.options import ServeConfig, keys_of, refuse_exposed
+from livecap.frontends.server.options import ServeConfig, is_loopback, keys_of, refuse_exposed
 from livecap.frontends.server.parts import Parts, assemble
 from livecap.frontends.server.pool import Models, Served, load_served, served_name
 from livecap.frontends.server.secrets import kept_key
@@ -46,7 +46,15 @@ def run_serve(config: ServeConfig, live: LiveOptions, run: ModelConfig) -> int:
         logs.configure(config.log_level, config.log_format)
         where = listen.urls(bound, names, secure=secure is not None)
         signing = _signing_key()
-        parts = assemble(config, models, live=live, keys=keys, hosts=names.hosts, signing=signing)
+        parts = assemble(
+            config,
+            models,
+            live=live,
+            keys=keys,
+            hosts=names.hosts,
+            addresses=_reached_at(config, names),
+            signing=signing,
+        )
         bound = listen.counted(bound, parts.crowd, secure=secure is not None)
         return Run(parts, where, secure, _hint(config)).until_stopped(bound)
     finally:
@@ -69,6 +77,13 @@ def _tls(config: ServeConfig, names: tls.Names) -> ssl.SSLContext | None:
     if not config.tls:
         return None
     return tls.context(config.tls, tls.folder(), names, datetime.now(UTC))
+
+
+def _reached_at(config: ServeConfig, names: tls.Names) -> list[str]:
+    """The addresses by which other machines reach this server; none if it listens to its own."""
+    if is_loopback(config.host):
+        return []
+    return [one for one in names.addresses if not is_loopback(one)]
 
 
 def _hint(config: ServeConfig) -> str:
