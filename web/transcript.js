@@ -59,6 +59,14 @@ export class Transcript {
     return row;
   }
 
+  /** Nothing is left. */
+  clear() {
+    this.lines = [];
+    this.log.replaceChildren();
+    this.tail("", "");
+    this.toEnd();
+  }
+
   /** What is said for good of the line under way, and what may still change. */
   tail(said, open) {
     this.said.textContent = said;

@@ -158,6 +158,7 @@ class _Series:
             last,
             end=max(last.end, cue.end),
             lines=(*last.lines, *cue.lines),
+            marks=(*last.marks, *cue.marks),
             speakers=(*_speakers(last), *_speakers(cue)),
             spoken=max(last.spoken, cue.spoken),
             estimated=last.estimated or cue.estimated,

@@ -47,6 +47,7 @@ class Options:
 
     layout: Layout = PRESETS["netflix"]  # of srt and vtt cues
     words: bool = False  # json: the times of every word, where there are any
+    marked: bool = False  # vtt: the same, inside the cues
     language: str | None = None  # json: the language, where it is known beforehand
     task: Literal["transcribe", "translate"] = "transcribe"  # json
 
@@ -55,7 +56,7 @@ LINES: MappingProxyType[str, Callable[[Options], Format]] = MappingProxyType(
     {
         "txt": lambda options: Text(),
         "srt": lambda options: Srt(options.layout),
-        "vtt": lambda options: Vtt(options.layout),
+        "vtt": lambda options: Vtt(options.layout, words=options.marked),
         "jsonl": lambda options: JsonLines(),
         "tsv": lambda options: Tsv(),
     }

@@ -84,6 +84,7 @@ def build(
                 parts.door,
                 readers=parts.config.max_readers,
                 left=PASSED_ON if parts.receivers else "",
+                addresses=parts.addresses,
             ),
             *web.routes(),
             WebSocketRoute(ANY, nowhere),
