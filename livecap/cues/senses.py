@@ -2,10 +2,10 @@
 
 from types import MappingProxyType
 
-SENTENCE_ENDS = frozenset(".!?…。！？．؟।॥")
+from livecap.text import sentences
+
 CLAUSE_ENDS = frozenset(",;:–—，、；：،؛")
 HERALDS = "\"'“‘„«([¿¡"  # may stand before a word
-TRAILERS = "\"'”’»)]}」』）】"  # may stand after the mark that ends a sentence
 
 
 def _words(text: str) -> frozenset[str]:
@@ -53,12 +53,12 @@ NOUNS_CAPITALISED = frozenset({"de"})  # two capitals in a row are no name there
 
 def ends_sentence(text: str) -> bool:
     """Whether a sentence ends with this word."""
-    return text.rstrip(TRAILERS)[-1:] in SENTENCE_ENDS and text.casefold() not in TITLES
+    return sentences.ends_sentence(text) and text.casefold() not in TITLES
 
 
 def ends_clause(text: str) -> bool:
     """Whether a clause, but no sentence, ends with this word."""
-    return text.rstrip(TRAILERS)[-1:] in CLAUSE_ENDS
+    return text.rstrip(sentences.CLOSING_MARKS)[-1:] in CLAUSE_ENDS
 
 
 def binds(text: str, language: str) -> bool:
