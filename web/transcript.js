@@ -2,7 +2,7 @@
 
 const NEAR = 40; // pixels from the end that still count as being there
 const MOVING = 1500; // ms for which a log that was pushed may go on
-const UPWARDS = new Set(["ArrowUp", "PageUp", "Home", " "]); // keys that scroll
+const UPWARDS = new Set(["ArrowUp", "PageUp", "Home"]); // keys that scroll, as does Shift with Space
 
 /** Milliseconds -> h:mm:ss. */
 export function clock(ms) {
@@ -31,7 +31,9 @@ export class Transcript {
       this.moved = performance.now();
     };
     for (const kind of ["wheel", "touchmove"]) this.log.addEventListener(kind, move, { passive: true });
-    document.addEventListener("keydown", ({ key }) => UPWARDS.has(key) && move());
+    document.addEventListener("keydown", ({ key, shiftKey }) => {
+      if (UPWARDS.has(key) || (key === " " && shiftKey)) move();
+    });
     this.log.addEventListener("pointerdown", ({ pointerType }) => {
       this.isHeld = pointerType === "mouse";
     });
