@@ -182,6 +182,17 @@ def test_a_subtitle_of_somebody_else_is_known(livecap: Command, tmp_path: Path) 
     assert livecap("file", path, "-f", "srt,txt", "--overwrite", "-q").err == ""
 
 
+def test_media_under_the_name_of_an_output_is_refused(livecap: Command, tmp_path: Path) -> None:
+    (path,) = speechless(1, tmp_path)
+    media = path.read_bytes()
+    (tmp_path / "00.srt").write_bytes(media)
+    done = livecap("file", path, "--overwrite", "-q")
+    assert done.status == 1
+    (line,) = done.err.splitlines()
+    assert "is no text, and is not written over" in line
+    assert (tmp_path / "00.srt").read_bytes() == media
+
+
 def test_an_output_that_was_changed_by_hand_is_a_persons(livecap: Command, tmp_path: Path) -> None:
     assert livecap("file", JFK, "-o", "jfk.srt").status == 0
     text = (tmp_path / "jfk.srt").read_text("utf-8")

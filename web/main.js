@@ -4,6 +4,7 @@ import { Awake } from "./awake.js";
 import { devices, microphone, tab, told } from "./capture.js";
 import { comfort, keep, kept, put, save } from "./comfort.js";
 import { written } from "./documents.js";
+import { dropped, shortcuts } from "./hands.js";
 import { putRest, takeRest } from "./rest.js";
 import { server } from "./root.js";
 import { Session } from "./session.js";
@@ -227,7 +228,7 @@ async function file(chosen) {
   }
 }
 
-const KEYS = {
+shortcuts({
   " ": toggle,
   "+": ways.larger,
   "=": ways.larger,
@@ -236,16 +237,8 @@ const KEYS = {
   c: copy,
   d: download,
   End: () => transcript.toEnd(),
-};
-document.addEventListener("keydown", (event) => {
-  const inField = event.target.closest("input, select, button, a");
-  if (inField || event.ctrlKey || event.metaKey || event.altKey) return;
-  const action = KEYS[event.key] ?? KEYS[event.key.toLowerCase()];
-  if (action) {
-    event.preventDefault();
-    action();
-  }
 });
+dropped(file);
 
 at("start").addEventListener("click", toggle);
 at("tab").addEventListener("click", () => !session && begin(tab));
@@ -265,17 +258,6 @@ at("device").addEventListener("change", () => keep("device", at("device").value)
 for (const name of ["mode", "language"]) {
   at(name).addEventListener("change", () => keep(name, at(name).value));
 }
-document.addEventListener("dragover", (event) => {
-  event.preventDefault();
-  document.body.classList.add("drop");
-});
-document.addEventListener("dragleave", () => document.body.classList.remove("drop"));
-document.addEventListener("drop", (event) => {
-  event.preventDefault();
-  document.body.classList.remove("drop");
-  const [chosen] = event.dataTransfer.files;
-  if (chosen) file(chosen);
-});
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden && session) session.recorder.context?.resume();
 });

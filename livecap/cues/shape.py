@@ -177,8 +177,8 @@ class Shaper:
         limit = span.until - layout.min_gap
         if end < limit < end + layout.close_gap:
             end = max(end, min(limit, spoken + layout.hang_over, start + layout.max_duration))
-        if limit < start + layout.min_duration:  # the next cue may start a little later
-            limit = min(start + layout.min_duration, limit + layout.lead)
+        if limit < wanted:  # the next cue may start a little later
+            limit = min(wanted, limit + layout.lead)
         return min(end, max(limit, start + span.least))
 
     def _apart(self, caption: Caption) -> bool:

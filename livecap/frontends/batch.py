@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Protocol
 
 from livecap.config import DecodeConfig, ModelConfig, OutputConfig, VadConfig
-from livecap.cues import preset
+from livecap.cues import Unmet, preset
 from livecap.errors import ConfigError, LivecapError, OutputError
 from livecap.events import RATE, Caption, Event, Language, Unrecognised
 from livecap.frontends.made_with import settings_of
@@ -193,7 +193,7 @@ class _Batch:
         changed = self.signatures.pop(path, None) not in (None, signature(path))
         complete = progress.state == "finished" and not changed
         names = [target for target in self.targets[path].todo.values() if target]
-        fast = max((writer.fast for writer in self.writers.get(path, ())), default=0)
+        unmet = [writer.unmet for writer in self.writers.get(path, ())]
         try:
             self._close(path, complete=complete)
         except OutputError as error:
@@ -205,7 +205,7 @@ class _Batch:
             told = str(failure)
             report(f"livecap: {told if told.startswith(path) else f'{path}: {told}'}")
         elif progress.discarded is not None:
-            self._summarise(progress, names, fast)
+            self._summarise(progress, names, unmet)
             if progress.doubt:
                 self.display.say(f"{path}: {progress.doubt}")
             if changed:
@@ -226,7 +226,7 @@ class _Batch:
             report(f"livecap: {path}: {warning}")
         return names
 
-    def _summarise(self, progress: Progress, names: Sequence[Path], fast: int) -> None:
+    def _summarise(self, progress: Progress, names: Sequence[Path], unmet: Sequence[Unmet]) -> None:
         took = max(time.monotonic() - self.begun, 1e-3)
         packets = "packet" if progress.damaged == 1 else "packets"
         lost = f", {progress.damaged} damaged {packets} left out" if progress.damaged else ""
@@ -235,7 +235,7 @@ class _Batch:
             f"{progress.path}{' -> ' if names else ''}{', '.join(map(str, names))}: "
             f"{clock(progress.done)} in {took:.1f} s, "
             f"{100 * (progress.discarded or 0):.0f} % silence"
-            f"{hurried(fast, self.options.layout)}{lost}{rest}"
+            f"{hurried(unmet, self.options.layout)}{lost}{rest}"
         )
 
     def _close(self, path: str, *, complete: bool) -> None:

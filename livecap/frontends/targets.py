@@ -109,8 +109,8 @@ def _judge(
     foreign = provenance.is_foreign(place, known)
     newer = _is_newer(path, place)
     if output.overwrite:
-        if foreign:
-            targets.warnings.append(replacing(place))
+        if foreign and (warning := replacing(place)):
+            targets.warnings.append(warning)
     elif foreign:
         later = f", though {path} is newer" if newer else ""
         targets.notes.append(
@@ -175,7 +175,11 @@ def _moved(target: Path, wanted: Path, warnings: list[str], *, overwrite: bool) 
 
 
 def replacing(place: Path) -> str:
-    """What the user is told of somebody's text that --overwrite replaces."""
+    """What the user is told of somebody's text that --overwrite replaces; empty for what is none,
+    which is refused when it is opened.
+    """
+    if copies.is_media(place):
+        return ""
     copy = copies.copy_name(place)
     kept = f", and kept as {copy}" if copy else ""
     return f"{place} {OTHERS}; it is replaced, as --overwrite says{kept}"

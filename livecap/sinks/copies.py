@@ -51,13 +51,16 @@ def drop_same(copy: Path, path: Path) -> None:
             copy.unlink()
 
 
-def refuse_media(path: Path) -> None:
-    """Raises OSError for a file that is no text, whatever its name: a recording is never written
-    over.
-    """
+def is_media(path: Path) -> bool:
+    """Whether a file is no text, whatever its name. Raises OSError where it can't be read."""
     if not path.is_file():
-        return
+        return False
     with path.open("rb") as file:
         head = file.read(HEAD_BYTES)
-    if NO_TEXT.intersection(head) and not head.startswith(UTF_MARKS):
+    return bool(NO_TEXT.intersection(head)) and not head.startswith(UTF_MARKS)
+
+
+def refuse_media(path: Path) -> None:
+    """Raises OSError for a recording: that is never written over."""
+    if is_media(path):
         raise FileExistsError(errno.EEXIST, "what is there is no text, and is not written over")

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from livecap.cues import Cue, Layout, Voices
+from livecap.cues import Cue, Layout, Unmet, Voices
 from livecap.events import (
     Caption,
     Event,
@@ -39,9 +39,9 @@ class Srt:
         return text
 
     @property
-    def fast(self) -> int:
-        """Cues so far that ask for more than the layout's reading speed."""
-        return self._shaper.fast + sum(cue.fast for cue in self._shaper.draft())
+    def unmet(self) -> Unmet:
+        """Cues so far that don't keep the layout's rules."""
+        return self._shaper.unmet
 
     def draft(self) -> str:
         """The cues that follow if nothing more comes."""
@@ -75,9 +75,9 @@ class Vtt:
         return text
 
     @property
-    def fast(self) -> int:
-        """Cues so far that ask for more than the layout's reading speed."""
-        return self._shaper.fast + sum(cue.fast for cue in self._shaper.draft())
+    def unmet(self) -> Unmet:
+        """Cues so far that don't keep the layout's rules."""
+        return self._shaper.unmet
 
     def draft(self) -> str:
         """The cues that follow if nothing more comes."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, Literal, Protocol
 
-from livecap.cues import PRESETS, Layout
+from livecap.cues import PRESETS, Layout, Unmet
 from livecap.errors import ConfigError, OutputError
 from livecap.events import Event
 from livecap.sinks import verbose_json
@@ -20,8 +20,8 @@ class Writer(Protocol):
     """Where events go. What was written is on disk, and parses, after every call."""
 
     @property
-    def fast(self) -> int:
-        """Subtitles so far that ask for more than their layout's reading speed."""
+    def unmet(self) -> Unmet:
+        """Subtitles so far that don't keep their layout's rules."""
 
     def write(self, event: Event) -> None:
         """Takes an event in. Raises OutputError if it can't be kept anywhere."""
@@ -107,9 +107,9 @@ class FileWriter:
         self._append(format.head())
 
     @property
-    def fast(self) -> int:
+    def unmet(self) -> Unmet:
         """See `Writer`."""
-        return _fast(self._format)
+        return _unmet(self._format)
 
     def write(self, event: Event) -> None:
         """Takes an event in. Raises OutputError if it can't be kept anywhere."""
@@ -143,9 +143,9 @@ class StreamWriter:
         self._send(format.head())
 
     @property
-    def fast(self) -> int:
+    def unmet(self) -> Unmet:
         """See `Writer`."""
-        return _fast(self._format)
+        return _unmet(self._format)
 
     def write(self, event: Event) -> None:
         """Takes an event in. Raises OutputError if it can't be kept anywhere."""
@@ -161,8 +161,8 @@ class StreamWriter:
             self._stream.write(text.encode("utf-8", "replace"))
 
 
-def _fast(format: Format) -> int:
-    return format.fast if isinstance(format, Srt | Vtt) else 0
+def _unmet(format: Format) -> Unmet:
+    return format.unmet if isinstance(format, Srt | Vtt) else Unmet()
 
 
 def _on_disk(format: str, file: OutputFile, options: Options) -> Writer:

@@ -1,5 +1,6 @@
-"""Log records -> lines on standard error: for people on a terminal, of JSON elsewhere. No audio, no
-text, no keys, no query strings.
+"""Log records -> lines on standard error, for people on a terminal, of JSON elsewhere.
+
+No audio, no text, no keys, no query strings.
 """
 
 import json
