@@ -22,7 +22,7 @@ from livecap.engine.pages import Table
 from livecap.engine.request import Request
 from livecap.engine.request import Sequence as Decoded
 from livecap.events import RATE, Scores, Word
-from livecap.models import whisper_fallback, whisper_times
+from livecap.models import whisper_attempt, whisper_times
 from livecap.models.load import Loaded, load_model
 from livecap.models.runaway import Runaway
 from livecap.models.whisper_alignment import attention_matrix, median_filter, path, token_rows
@@ -190,7 +190,7 @@ def test_temperatures_at_once_and_in_turn(
     fp32: Loaded, pcm: np.ndarray, monkeypatch: pytest.MonkeyPatch, unlikely: float
 ) -> None:
     """What somebody waits for is begun at all temperatures, with the same text in the end."""
-    monkeypatch.setattr(whisper_fallback, "UNLIKELY", unlikely)
+    monkeypatch.setattr(whisper_attempt, "UNLIKELY", unlikely)
     begun: list[Request] = []
     submit = Engine.submit
 
@@ -314,7 +314,7 @@ def test_a_loop_is_believed_if_it_would_be_said_once(
     decoded = Decoded(request, tokens, Table(), None, logprobs=[likely] * len(tokens))
     decoded.status, decoded.watched = "halted", silent
     runaway = Runaway(fallback.tokenizer.specials.timestamp_begin, int(5 * seconds))
-    attempt = fallback._judge(decoded, runaway, led=False)
+    attempt = fallback._judge(decoded, runaway, seconds, led=False)
     assert attempt.looped
     assert list(attempt.tokens) == once
     assert fallback._is_said_once(decoded, attempt, seconds) == is_believed
