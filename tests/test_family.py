@@ -1,6 +1,8 @@
 """Whisper as a whole: the same text from every layout, batch and feed; words in time."""
 
 import math
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +31,7 @@ from livecap.models.whisper_alignment import attention_matrix, median_filter, pa
 from livecap.online.job import DecodeJob, Hypothesis, PrefixState
 from livecap.online.speech_buffer import Piece, Segment
 from livecap.runtime.batcher import Batcher
+from livecap.text.repetition import is_crowded
 
 SPEECH = Path(__file__).parent / "audio" / "jfk.flac"
 TEXT = "ask not what your country can do for you ask what you can do for your country."
@@ -347,3 +350,45 @@ def test_a_word_is_on_the_side_of_a_pause_where_it_was_heard() -> None:
     assert short == [(200, 700), (1500, 1700), (1700, 2600), (3400, 3900)]
     near = timed((" a", 200, 700, 300), (" b", 1400, 1700, 1600), (" c", 1700, 2600, 2000))
     assert near[1] == (1400, 1700)  # words begin softly
+
+
+def said_by_espeak(text: str, folder: Path) -> np.ndarray:
+    """Speech at 140 words a minute, without the silence around it."""
+    program = shutil.which("espeak-ng")
+    if not program:
+        pytest.skip("espeak-ng is missing")
+    wav = folder / "said.wav"
+    subprocess.run([program, "-v", "en-us", "-s", "140", "-w", wav, text], check=True)
+    with Reader(wav) as reader:
+        pcm = np.concatenate([block.pcm[0] for block in reader])
+    (loud,) = np.nonzero(np.abs(pcm) > 1e-3)
+    return pcm[loud[0] : loud[-1] + 1]
+
+
+@pytest.mark.parametrize("no_timestamps", [False, True])
+@pytest.mark.parametrize("around", [0, RATE * 3 // 10])
+def test_real_repetition_is_kept(
+    fp32: Loaded, tmp_path: Path, around: int, no_timestamps: bool
+) -> None:
+    said = np.pad(said_by_espeak("No no no, that one, that one.", tmp_path), around)
+    (found,) = recognise(fp32, [said], DecodeConfig(no_timestamps=no_timestamps))
+    said_words = "".join(c for c in text(found).lower() if c.isalnum() or c == " ").split()
+    assert said_words[:3] == ["no"] * 3
+    assert len(said_words) <= 10
+
+
+@pytest.mark.parametrize("no_timestamps", [False, True])
+@pytest.mark.parametrize("gap", [0.4, 0.6, 0.8])
+def test_a_tiny_clip_does_not_hold_a_loop(
+    fp32: Loaded, tmp_path: Path, gap: float, no_timestamps: bool
+) -> None:
+    one, two = (said_by_espeak(word, tmp_path) for word in ("one", "two"))
+    said = np.concatenate([one, np.zeros(int(gap * RATE), np.float32), two])
+    (found,) = recognise(fp32, [said], DecodeConfig(no_timestamps=no_timestamps))
+    assert text(found).split() == ["1", "2"]
+
+
+def test_a_second_of_audio_bounds_the_text() -> None:
+    assert not is_crowded("one two three four five six seven", 1.0)
+    assert is_crowded("1 2 2 1 1 2 1 2 1 1 2 2 1 1 1 1 2", 1.8)
+    assert not is_crowded("", 0.0)
