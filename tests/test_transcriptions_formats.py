@@ -147,7 +147,7 @@ def test_what_has_no_text_is_told() -> None:
 def test_speech_without_text_is_never_silently_empty(form: str) -> None:
     lost = (Unrecognised(RATE, 3 * RATE, "repetition"), Unrecognised(4 * RATE, 77_000, "no speech"))
     answer = Server(Served(events=lost)).post(response_format=form)
-    assert answer.headers["x-livecap-unrecognised"] == "2.812"
+    assert answer.headers["x-livecap-unrecognised"] == "2.813"
     assert answer.status_code == 200
     assert "x-livecap-unrecognised" not in Server().post(response_format=form).headers
 

@@ -73,7 +73,7 @@ class Scripted:
     finished: bool = False
     dropped: threading.Event = field(default_factory=threading.Event)
 
-    def send(self, start: int, pcm: Rows, reason: str = "") -> None:
+    def push(self, start: int, pcm: Rows, reason: str = "") -> None:
         assert not self.finished
         assert not self.dropped.is_set()
         self.sent.append((start, pcm))
@@ -87,10 +87,10 @@ class Scripted:
             self.ready += self.events
         self.notify()
 
-    def drop(self) -> None:
+    def cancel(self) -> None:
         self.dropped.set()
 
-    def take(self) -> list[Event]:
+    def poll(self) -> list[Event]:
         events, self.ready = self.ready, []
         if self.finished and self.error and not events:
             raise self.error
@@ -149,7 +149,7 @@ class Served:
     def service(self) -> "Served":
         return self
 
-    def open_file(
+    def open(
         self, config: StreamConfig, decode: DecodeConfig, *, notify: Callable[[], None]
     ) -> Scripted:
         stream = self.kind(config, decode, notify, list(self.events), self.hangs, self.error)

@@ -88,7 +88,7 @@ class Patient:
     @property
     def _headers(self) -> list[tuple[bytes, bytes]]:
         lost = unrecognised(self._events)
-        return [self._kind, *([(UNRECOGNISED, b"%g" % lost)] if lost else [])]
+        return [self._kind, *([(UNRECOGNISED, f"{lost:.3f}".encode())] if lost else [])]
 
     @property
     def _sign(self) -> bytes:
