@@ -77,7 +77,7 @@ class Fallback:
         believable, and the other way is tried at the first alone.
         """
         window = _Window(memory, language, seconds, deadline)
-        ladder = config.temperatures
+        ladder: Sequence[float] = config.temperatures
         found, attempts = yield from self._rise(window, config, ladder, context, seed, draft)
         if found is None and any(attempt.looped for attempt in attempts):
             other = replace(config, no_timestamps=config.timestamps, prompt="", hotwords="")
