@@ -172,8 +172,9 @@ def _opened(commit: Commit) -> Commit:
         word = words.pop(0)
         text = word.text.lstrip()
         space = word.text[: len(word.text) - len(text)]
-        if text := text.lstrip(CLAUSE_MARKS).lstrip():
-            words.insert(0, replace(word, text=space + text))
+        text = text.lstrip(CLAUSE_MARKS)
+        if text.strip():
+            words.insert(0, replace(word, text=text if text[0].isspace() else space + text))
     tail = commit.tail
     if not words and tail.lstrip()[:1] in tuple(CLAUSE_MARKS):
         tail = tail.lstrip().lstrip(CLAUSE_MARKS)
