@@ -10,7 +10,7 @@ from livecap.events import RATE, Caption, Event
 from livecap.frontends.audio_in import Notice
 from livecap.frontends.begin import Setup
 from livecap.frontends.doubt import MIN_WORDS_LIVE, Doubt
-from livecap.frontends.prompting import fitted
+from livecap.models.prompting import fitted
 from livecap.models.streams import live_config
 from livecap.runtime.handle import StreamHandle
 from livecap.runtime.service import Service

@@ -162,8 +162,10 @@ class Fallback:
         first, *others = temperatures
         draft = prefix.draft if prefix else ()
 
-        def request(temperature: float, number: int, before: Sequence[int]) -> Request:
-            prompt = (*self._leading(before), *start)
+        given = self.given(config)
+
+        def request(temperature: float, number: int, before: Sequence[int] = ()) -> Request:
+            prompt = (*self._leading(given, before), *start)
             limit = min(len(prompt) + room, self.limit)
             return replace(
                 common,
@@ -175,17 +177,20 @@ class Fallback:
                 draft=() if temperature or number else draft[: limit - len(prompt) - 1],
             )
 
-        given = self.given(config)
-        greedy = [request(first, 0, [*given, *context])]
+        greedy = [request(first, 0, context)]
         if context:
             # A text that goes on from a loop most likely loops: it is tried again without.
-            greedy.append(request(first, 1, given))
-        hot = [request(other, len(greedy) + place, given) for place, other in enumerate(others)]
+            greedy.append(request(first, 1))
+        hot = [request(other, len(greedy) + place) for place, other in enumerate(others)]
         return tuple(greedy), tuple(hot)
 
-    def _leading(self, before: Sequence[int]) -> tuple[int, ...]:
-        """Text that the model goes on from -> the start of a prompt."""
-        last = before[-(self.limit // 2 - 1) :]
+    def _leading(self, given: Sequence[int], context: Sequence[int]) -> tuple[int, ...]:
+        """Text that the model goes on from -> the start of a prompt. What the user gave stays; of
+        the text so far there is as much of its end as fits behind it.
+        """
+        capacity = self.limit // 2 - 1
+        left = max(capacity - len(given), 0)
+        last = [*given, *context[max(len(context) - left, 0) :]][-capacity:]
         return (self.tokenizer.specials.startofprev, *last) if last else ()
 
     def decode_once(
