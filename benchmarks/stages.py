@@ -36,7 +36,7 @@ STAGES: dict[str, list[tuple[Any, str]]] = {
     "encoder": [(Tower, "encode")],
     "cross keys and values": [(decoder.WhisperDecoder, "remember")],
     "decoder, all": [(decoder.WhisperDecoder, "forward")],
-    "- attention, both": [(whisper_decoder, "attend")],
+    "- attention, both": [(decoder, "attend")],
     "rules and sampling": [(engine, "_sample")],
     "batches": [(scheduler.Scheduler, "batch")],
 }

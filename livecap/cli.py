@@ -16,14 +16,10 @@ from livecap import __version__
 from livecap.cli_live import Flat, bench, devices, mic
 from livecap.cli_serve import from_file, serve
 from livecap.client.options import ServerOptions
-from livecap.commands.arguments import (
-    format_of,
-    language_of,
-    model_of,
-    refuse_options,
-)
+from livecap.commands.arguments import format_of, model_of, refuse_options
 from livecap.config import DecodeConfig, ModelConfig, OutputConfig, VadConfig
 from livecap.errors import ConfigError, LivecapError
+from livecap.languages import language_of
 
 FAILED, USAGE, STOPPED = 1, 2, 130  # exit statuses, as shells know them
 SIGNALLED = 128  # and a signal's number is added

@@ -5,7 +5,7 @@ from typing import Annotated
 from cyclopts import Parameter
 
 from livecap.client.options import ServerOptions
-from livecap.commands.arguments import check_formats, language_of, model_of
+from livecap.commands.arguments import check_formats, model_of
 from livecap.config import (
     DecodeConfig,
     LiveOptions,
@@ -15,6 +15,7 @@ from livecap.config import (
     Task,
     VadConfig,
 )
+from livecap.languages import language_of
 from livecap.output.push.options import PushOptions
 
 Flat = Parameter(name="*")
@@ -86,7 +87,8 @@ def mic(  # noqa: PLR0913 - its flags
     attention_window
         Seconds of audio that see each other in Qwen3-ASR's encoder: 2, 4 or 8; 0: as trained.
     """
-    from livecap.commands.backend import Setup, begin_of
+    from livecap.commands.backend import begin_of
+    from livecap.commands.captioner import Setup
     from livecap.commands.mic import MicConfig, run_mic
     from livecap.commands.sources import source_of
 
@@ -172,6 +174,6 @@ def devices(*, list: bool = False, json_lines: bool = False) -> int:
     json_lines
         One JSON object a device.
     """
-    from livecap.audio.devices import run_devices
+    from livecap.commands.devices import run_devices
 
     return run_devices(plain=list, json_lines=json_lines)

@@ -85,3 +85,9 @@ def _likeness(wanted: str, code: str, names: Mapping[str, str]) -> float:
     known = [code, *(name for name, its in names.items() if its == code)]
     known += [name[: len(wanted) + 1] for name in known]
     return max(difflib.SequenceMatcher(None, wanted, name).ratio() for name in known)
+
+
+def language_of(name: str | None) -> str | None:
+    """The code of a language that was named; None if it is to be detected."""
+    named = (name or "auto").strip().lower()
+    return None if named == "auto" else language_code(named)

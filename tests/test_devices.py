@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from sound_system import Input, SoundSystem
 
-from livecap.audio.devices import choose, choose_loopback, run_devices
+from livecap.audio.devices import choose, choose_loopback
 from livecap.audio.portaudio import Device, devices, load_portaudio
+from livecap.commands.devices import run_devices
 from livecap.commands.levels import bar, watch_levels
 from livecap.errors import AudioError, ConfigError
 

@@ -13,7 +13,8 @@ from livecap.api.server.tls import Names, own_certificate
 from livecap.client import errors
 from livecap.client.options import Server, ServerOptions, server_of
 from livecap.client.wire import Wanted
-from livecap.commands.backend import Setup, wanted
+from livecap.commands.backend import wanted
+from livecap.commands.captioner import Setup
 from livecap.errors import ConfigError
 from livecap.output.push.backoff import Delays
 

@@ -1,11 +1,10 @@
-"""The inputs of this machine -> the one that is meant, or a list of all: `livecap devices`."""
+"""The inputs of this machine -> the one that is meant."""
 
-import json
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
-from livecap.audio.portaudio import Device, PortAudio, devices, load_portaudio
+from livecap.audio.portaudio import Device
 from livecap.errors import AudioError, ConfigError
 
 # Windows lists a device once for each of its interfaces; the first one here is taken.
@@ -88,30 +87,6 @@ def find_again(found: Sequence[Device], lost: Device, text: str | None) -> Devic
         return choose(alike, text)
     except (AudioError, ConfigError):
         return None
-
-
-def run_devices(
-    *, plain: bool = False, json_lines: bool = False, sd: PortAudio | None = None
-) -> int:
-    """Show all inputs on standard output, with their levels on a terminal -> exit status.
-
-    `plain`: without levels. `json_lines`: an object a line. Raises AudioError if there are none.
-    """
-    from livecap.commands.levels import show_devices, watch_levels
-
-    sd = sd or load_portaudio()
-    found = devices(sd)
-    choose(found, None)
-    if json_lines:
-        for device in found:
-            row = asdict(device)
-            del row["source"]
-            print(json.dumps(row), flush=True)
-    elif plain or not sys.stdout.isatty():
-        show_devices(found)
-    else:
-        watch_levels(sd, found)
-    return 0
 
 
 def _named(found: Sequence[Device], wanted: str) -> list[Device]:

@@ -12,14 +12,6 @@ def model_of(name: str) -> str:
     return os.environ.get("LIVECAP_MODEL") or name if name == "auto" else name
 
 
-def language_of(name: str | None) -> str | None:
-    """The code of a language that was named; None if it is to be detected."""
-    from livecap.languages import language_code
-
-    named = (name or "auto").strip().lower()
-    return None if named == "auto" else language_code(named)
-
-
 def check_formats(output: OutputConfig) -> OutputConfig:
     """The same, if all formats asked for are known."""
     from livecap.output import FORMATS

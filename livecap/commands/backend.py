@@ -1,32 +1,19 @@
 """How speech or files are to be captioned -> what does so: a model here, or a server."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from livecap.client.options import Server, ServerOptions, refuse_local, server_of
 from livecap.client.request import Asked
 from livecap.client.wire import Wanted, split_hotwords
 from livecap.commands.arguments import model_of
-from livecap.commands.captioner import Captioner
+from livecap.commands.captioner import Captioner, Setup
 from livecap.commands.file_batch import BatchConfig, Start
-from livecap.config import DecodeConfig, LiveOptions, ModelConfig, VadConfig
+from livecap.config import VadConfig
 from livecap.runtime.runs import Run
 
 # What captions; it is given where to say what takes its time. Raises LivecapError.
 Begin = Callable[[Callable[[str], None]], Captioner]
-
-
-@dataclass(frozen=True, slots=True)
-class Setup:
-    """Which model, and how it hears."""
-
-    model: str = "auto"  # as it was typed
-    pull: bool = False
-    decode: DecodeConfig = field(default_factory=DecodeConfig)
-    vad: VadConfig | None = field(default_factory=VadConfig)
-    live: LiveOptions = field(default_factory=LiveOptions)
-    run: ModelConfig = field(default_factory=ModelConfig)
-    hurries: bool = True  # updates are left out where the machine is too slow for all of them
 
 
 def begin_of(options: ServerOptions, setup: Setup) -> Begin:

@@ -1,13 +1,28 @@
 """What captions live audio, as `livecap mic` knows it: a model here, or a server elsewhere."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from livecap.audio.live_source import Notice
+from livecap.config import DecodeConfig, LiveOptions, ModelConfig, VadConfig
 from livecap.events import Event
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """Which model, and how it hears."""
+
+    model: str = "auto"  # as it was typed
+    pull: bool = False
+    decode: DecodeConfig = field(default_factory=DecodeConfig)
+    vad: VadConfig | None = field(default_factory=VadConfig)
+    live: LiveOptions = field(default_factory=LiveOptions)
+    run: ModelConfig = field(default_factory=ModelConfig)
+    hurries: bool = True  # updates are left out where the machine is too slow for all of them
 
 
 class Captioner(Protocol):

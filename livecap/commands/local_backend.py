@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livecap.audio.live_source import Notice
-from livecap.commands.backend import Setup
+from livecap.commands.captioner import Setup
 from livecap.commands.doubt import MIN_WORDS_LIVE, Doubt
 from livecap.events import RATE, Caption, Event
 from livecap.models.prompting import fitted

@@ -1,7 +1,7 @@
 """A model of transformers' class whose audio is heard by the runtime's own towers, with gradients.
 
-So what is trained is what runs: `towers/qwen3_windowed.py` and `towers/causal.py` are built anew on the
-parameters for each step.
+So what is trained is what runs: `towers/qwen3_windowed.py` and `towers/causal.py` are built anew on
+the parameters for each step.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -11,9 +11,9 @@ from typing import Literal
 
 from livecap.api.errors import invalid, unsupported
 from livecap.api.transcriptions.fields import Fields, choices, number, shown
-from livecap.commands.arguments import language_of
 from livecap.config import LongForm, Task, VadConfig
 from livecap.errors import ConfigError
+from livecap.languages import language_of
 
 Format = Literal["json", "text", "srt", "verbose_json", "vtt"]
 FORMATS: tuple[Format, ...] = ("json", "text", "srt", "verbose_json", "vtt")
