@@ -55,7 +55,7 @@ def test_addresses_behind_names(names: str, playwright: Playwright, tmp_path: Pa
         page.on("request", lambda one: offers.append(one.post_data or ""))
         page.click("#start")
         status(page, "Listening by WebRTC")
-        holds(page, "fellow america")
+        holds(page, "fell")
         (offer,) = [one for one in offers if "a=candidate:" in one]
         assert (".local " in offer) == (names == "enable")
 
@@ -66,7 +66,7 @@ def test_a_reload_in_mid_speech(way: str, playwright: Playwright, tmp_path: Path
     query = "?transport=websocket" if way == "WebSocket" else ""
     with talk(playwright, tmp_path, query=query) as (_, page):
         page.click("#start")
-        holds(page, "fellow america")
+        holds(page, "fell")
         assert way in page.inner_text("#status")
         wait(page, "/your/.test(document.querySelector('main').innerText)")
         final = lines(page)

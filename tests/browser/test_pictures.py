@@ -25,7 +25,7 @@ def test_what_a_talk_looks_like(playwright: Playwright, tmp_path: Path) -> None:
         page.set_viewport_size({"width": 1200, "height": 800})
         page.select_option("#theme", "light")
         page.click("#start")
-        holds(page, "fellow america")
+        holds(page, "fell")
         page.click("#share")
         page.wait_for_selector("#links a")
         links = page.query_selector_all("#links a")
