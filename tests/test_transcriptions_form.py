@@ -269,6 +269,7 @@ def test_a_plan_has_all_that_was_asked_for() -> None:
     assert (found.decode.temperature, found.decode.long_form) == (0.2, "sequential")
     assert found.session.vad == VadConfig(vad_threshold=0.3)
     assert found.session.max_segment == Model().segment
+    assert found.session.max_silence == Model().streaming.max_silence
     assert planned().session.vad == VadConfig()
     assert planned(has_vad=False).session.vad is None
 

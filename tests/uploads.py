@@ -21,6 +21,7 @@ from livecap.api.transcriptions import Limits, Outcome, routes
 from livecap.config import DecodeConfig
 from livecap.errors import ConfigError, LivecapError
 from livecap.events import RATE, Caption, Event, Language, Scores, Silence, Word
+from livecap.models.protocol import StreamingDefaults
 from livecap.online.config import StreamConfig
 from livecap.runtime.source import Rows
 
@@ -106,6 +107,11 @@ class Scripted:
         return self.finished and not self.hangs and not self.ready and not self.error
 
 
+DEFAULTS = StreamingDefaults(
+    ("local-agreement",), 2 * RATE, 0, 0, RATE, 28 * RATE, 30 * RATE, 28 * RATE
+)
+
+
 @dataclass
 class Model:
     """What is known of the model."""
@@ -116,6 +122,7 @@ class Model:
     translates: bool = True
     conditions: bool = True
     times: bool = True
+    streaming: StreamingDefaults = DEFAULTS
 
     def check(self, config: DecodeConfig) -> None:
         refused = (

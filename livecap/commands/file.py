@@ -111,11 +111,11 @@ class FileRun:
             return
         finally:
             self.is_opening = False
-        languages = self._loaded.model.languages
+        languages, silence = self._loaded.model.languages, self._loaded.model.streaming.max_silence
         config = StreamConfig(
             vad=self._vad if self._silero else None,
             max_segment=self._loaded.model.segment,
-            max_silence=MAX_SILENCE_PIPE if pump.is_live else StreamConfig().max_silence,
+            max_silence=min(MAX_SILENCE_PIPE, silence) if pump.is_live else silence,
             language=self._decode.language or (languages[0] if len(languages) == 1 else None),
             sequential=self._decode.long_form == "sequential",
         )

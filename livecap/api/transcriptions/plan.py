@@ -6,13 +6,16 @@ Whatever this model can't do is refused here, before any audio is decoded.
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from livecap.api.errors import invalid, unsupported
 from livecap.api.transcriptions.form import TranscriptionRequest
 from livecap.config import DecodeConfig, VadConfig
 from livecap.errors import ConfigError
 from livecap.online.config import StreamConfig
+
+if TYPE_CHECKING:
+    from livecap.models.protocol import StreamingDefaults
 
 LOG = logging.getLogger("livecap.server")
 TIMED = frozenset({"srt", "vtt"})  # formats whose cues use the times of words
@@ -27,6 +30,8 @@ class Model(Protocol):
     def languages(self) -> tuple[str, ...]: ...
     @property
     def segment(self) -> int: ...
+    @property
+    def streaming(self) -> "StreamingDefaults": ...
     def check(self, config: DecodeConfig) -> None: ...
     def untimed(self, language: str | None) -> str | None: ...
 
@@ -80,6 +85,7 @@ def plan(asked: TranscriptionRequest, model: Model, *, has_vad: bool) -> Plan:
     session = StreamConfig(
         vad=(asked.vad or VadConfig()) if has_vad else None,
         max_segment=model.segment,
+        max_silence=model.streaming.max_silence,
         sequential=decode.long_form == "sequential",
         language=language or only,
     )
