@@ -268,7 +268,7 @@ def test_a_plan_has_all_that_was_asked_for() -> None:
     assert (found.decode.prompt, found.decode.hotwords) == ("Guten Tag.", "Ann, Bob")
     assert (found.decode.temperature, found.decode.long_form) == (0.2, "sequential")
     assert found.session.vad == VadConfig(vad_threshold=0.3)
-    assert found.session.most == Model().segment
+    assert found.session.max_segment == Model().segment
     assert planned().session.vad == VadConfig()
     assert planned(has_vad=False).session.vad is None
 
