@@ -10,10 +10,10 @@ import pytest
 from server_clients import REALTIME, client, manual, run, utterance
 from server_fixture import MANY, Running, serving, until
 from uploads import BOUNDARY
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from livecap.frontends.server import crowd
 from livecap.frontends.server.crowd import Crowd
+from livecap.frontends.server.firm_socket import LEFT, FirmSocket
 from livecap.frontends.server.options import ServeConfig
 from livecap.frontends.server.pace import BURST, LONGEST, PARTIES, Pace
 
@@ -34,11 +34,15 @@ def server() -> Iterator[Running]:
         running.settle()
 
 
+def sockets(server: Running) -> list[FirmSocket]:
+    """Those that are open."""
+    found = list(server.server.server_state.connections)
+    return [one for one in found if isinstance(one, FirmSocket)]
+
+
 def held(server: Running) -> int:
     """Bytes of messages that are not whole."""
-    found = list(server.server.server_state.connections)
-    sockets = [one for one in found if isinstance(one, WebSocketsSansIOProtocol)]
-    return sum(len(one.conn.reader.buffer) for one in sockets)
+    return sum(len(one.conn.reader.buffer) for one in sockets(server))
 
 
 async def flood(server: Running) -> int:
@@ -100,6 +104,32 @@ def test_who_has_no_key_still_reads_why(server: Running) -> None:
     server.settle()
 
 
+def test_who_has_no_key_and_sends_on_still_reads_why(server: Running) -> None:
+    """All that the system takes, before it reads anything."""
+
+    async def work() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        frame = b"\x82\xfe" + (1000).to_bytes(2, "big") + bytes(4 + 1000)
+        try:
+            reader._transport.pause_reading()  # type: ignore[attr-defined]  # no other way
+            writer.write(UPGRADE.encode())
+            until(lambda: any(one.close_sent for one in sockets(server)))
+            (one,) = sockets(server)
+            big = b"\x82\xff" + FRAME.to_bytes(8, "big") + bytes(4)
+            writer.write(frame + big + bytes(4 << 20))
+            until(lambda: one.poured > LEFT)
+            assert not one.transport.is_closing()
+            reader._transport.resume_reading()  # type: ignore[attr-defined]
+            told = await reader.readuntil(b"invalid_request_error.invalid_api_key")
+            assert told.startswith(b"HTTP/1.1 101 ")
+            assert b'"code":"invalid_api_key"' in told
+        finally:
+            writer.transport.abort()
+
+    run(work)
+    server.settle()
+
+
 def test_who_is_let_in_may_send_much(server: Running) -> None:
     async def work() -> None:
         raw, text = utterance(2, 40)
@@ -118,11 +148,7 @@ def test_half_a_message_is_freed_with_its_connection(server: Running) -> None:
 
     async def work() -> None:
         async with client(server, additional_headers=KEY) as socket:
-            (one,) = (
-                one
-                for one in server.server.server_state.connections
-                if isinstance(one, WebSocketsSansIOProtocol)
-            )
+            (one,) = sockets(server)
             head = b"\x82\xff" + FRAME.to_bytes(8, "big") + bytes(4)
             socket.connection.transport.write(head + bytes(1 << 20))
             while len(one.conn.reader.buffer) < 1 << 20:
