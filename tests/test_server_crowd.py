@@ -16,6 +16,7 @@ from livecap.frontends.server.crowd import Crowd
 from livecap.frontends.server.firm_socket import LEFT, FirmSocket
 from livecap.frontends.server.options import ServeConfig
 from livecap.frontends.server.pace import BURST, LONGEST, PARTIES, Pace
+from livecap.frontends.server.prompt_head import PromptHead
 
 KEY = {"Authorization": "Bearer right"}
 FRAME = 20 << 20  # bytes of a message that nobody who isn't let in needs
@@ -213,6 +214,38 @@ def test_nobody_is_listened_to_after_the_answer(
 
     run(work)
     server.settle()
+
+
+def test_of_an_address_that_is_refused_again_and_again_nothing_more_is_read() -> None:
+    """Of the first ones some megabytes are, so that they find out. All of them get the answer."""
+
+    async def work(server: Running) -> None:
+        read: list[int] = []
+
+        def poured(self: PromptHead, data: bytes) -> None:
+            read[-1] += len(data)
+            h11_received(self, data)
+
+        h11_received = PromptHead.data_received
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(PromptHead, "data_received", poured)
+            for _ in range(2):
+                read.append(0)
+                reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+                writer.write(b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\n")
+                writer.write(b"Content-Length: 400000000\r\n\r\n" + bytes(16 << 20))
+                assert (await reader.readline()).startswith(b"HTTP/1.1 401 ")
+                with suppress(ConnectionError):
+                    await reader.read()
+                writer.transport.abort()
+                for _ in range(2 * int(BURST)):
+                    server.parts.crowd.refusals.refuse("127.0.0.1")
+        assert read[0] > 2 << 20
+        assert read[1] < 1 << 20
+
+    with serving(keys=("right",)) as server:
+        run(lambda: work(server))
+        server.settle()
 
 
 def test_a_connection_is_kept_after_a_small_body(server: Running) -> None:
