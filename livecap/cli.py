@@ -72,7 +72,8 @@ def file(  # noqa: PLR0913 - its flags
     paths
         Files, folders and patterns; - is standard input.
     model
-        A name that `livecap models` lists, a hub id or a folder; auto: the best on this machine.
+        Short: -m. A name that `livecap models` lists, a hub id or a folder; auto: the best on this
+        machine.
     pull
         Fetch the model first if it is not on this machine.
     no_vad
@@ -102,9 +103,10 @@ def file(  # noqa: PLR0913 - its flags
         vad=None if no_vad else vad,
         run=run,
         read=ReadConfig(track, channels == "split", None if raw is None else RawFormat.parse(raw)),
-        output=replace(output, format=format_of(output, found)),
+        output=replace(output, format=format_of(output, list(found))),
+        folders=found,
     )
-    return run_batch(found, config, start_of(server, config))
+    return run_batch(list(found), config, start_of(server, config))
 
 
 app.command(mic)

@@ -49,11 +49,11 @@ class DecodeConfig:
     """How text is made of speech."""
 
     language: str | None = None
-    """Code or English name; without it, or with auto, it is detected."""
+    """Short: -l. Code or English name; without it, or with auto, it is detected."""
     temperature: float | None = None
     """Of the sampling; without it 0, and rising where Whisper's text is not believable."""
     words: bool = False
-    """Give every word its time."""
+    """Give every word its time, in json, jsonl and (inside the cues) vtt."""
     task: Task = "transcribe"
     """translate: write English whatever is spoken."""
     prompt: str = ""
@@ -159,17 +159,17 @@ class OutputConfig:
     """What is written, and where."""
 
     format: str = ""
-    """txt, srt, vtt, json, jsonl or tsv, or several with commas between. Without it: what --output
-    ends in, else srt, and txt on standard output."""
+    """Short: -f. txt, srt, vtt, json, jsonl or tsv, or several with commas between. Without it:
+    what --output ends in, else srt, and txt on standard output."""
     output: str | None = None
-    """A folder, a file, a name such as 'out/{stem}.{lang}.{ext}', or - for standard output. Without
-    it: beside the input."""
+    """Short: -o. A folder, a file, a name such as 'out/{stem}.{lang}.{ext}', or - for standard
+    output. Without it: beside the input."""
     overwrite: bool = False
     """Caption again what has been captioned; otherwise complete outputs are left as they are."""
     json_lines: bool = False
     """Every event as a line of JSON on standard output, instead of files."""
     quiet: bool = False
-    """Only errors on standard error."""
+    """Short: -q. Only errors on standard error."""
     preset: str = "netflix"
     """Caption style: netflix, bbc, dcmp or live608."""
     max_line_width: int | None = None

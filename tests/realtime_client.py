@@ -46,7 +46,11 @@ class Catalogue:
         """See `connection.Catalogue`."""
         if name is None or name in HOSTED:
             return "tiny"
-        return name if name in ("tiny", "small") else None
+        return name if name in ("tiny", "small", "english") else None
+
+    def languages(self, model: str) -> tuple[str, ...]:
+        """See `connection.Catalogue`."""
+        return ("en",) if model == "english" else ()
 
 
 class Client:

@@ -137,7 +137,10 @@ class Running:
 
     def settle(self) -> None:
         """Wait until nothing is held that was not held before."""
-        until(lambda: self.held() == self.before, lambda: (self.held(), self.before))
+        until(
+            lambda: all(count <= self.before[name] for name, count in self.held().items()),
+            lambda: (self.held(), self.before),
+        )
 
 
 def descriptors() -> frozenset[tuple[str, str]]:

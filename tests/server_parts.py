@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, cast
 
 from starlette.applications import Starlette
@@ -38,7 +39,8 @@ class FakeService:
 
 def served(name: str, service: FakeService | None = None) -> Served:
     fake = cast(Any, service or FakeService())
-    return Served(name, cast(Any, None), cast(Any, None), fake)
+    loaded = SimpleNamespace(model=SimpleNamespace(languages=()))
+    return Served(name, cast(Any, loaded), cast(Any, None), fake)
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 import json
 import re
+from itertools import pairwise
 
 from livecap.events import RATE, Caption, Event, Gap, Language, Silence, Unrecognised, Word
 from livecap.sinks import Writer
@@ -27,6 +28,9 @@ def parse_srt(text: str) -> list[tuple[int, int, str]]:
     return _in_order(cues)
 
 
+MARK = re.compile(r"<([\d:.]+)>")  # of a word, inside a cue
+
+
 def parse_vtt(text: str) -> list[tuple[int, int, str]]:
     """WebVTT, strictly: header, notes and cues, every character that needs it escaped."""
     head, *blocks = text.split("\n\n")
@@ -42,9 +46,13 @@ def parse_vtt(text: str) -> list[tuple[int, int, str]]:
         assert lines
         assert "-->" not in payload
         said = re.sub(r"^<v [^<>\n]+>", "", payload, flags=re.MULTILINE)
+        start, end = _times(VTT_TIME, time)
+        marks = [_times(VTT_TIME, f"{mark} --> {mark}")[0] for mark in MARK.findall(said)]
+        assert all(a < b for a, b in pairwise([start, *marks, end]))
+        said = MARK.sub("", said)
         assert not re.search(r"[<>]|&(?!amp;|lt;|gt;)", said)
         said = said.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
-        cues.append((*_times(VTT_TIME, time), said))
+        cues.append((start, end, said))
     return _in_order(cues)
 
 

@@ -1,22 +1,27 @@
 """Readers on real sockets: by a link, from the first line, hundreds at once, until it ends."""
 
 import asyncio
+import importlib.util
 import json
 import time
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlencode
 
 import httpx2
 import pytest
 from server_clients import REALTIME, VAD, Socket, client, run, utterance
 from server_fixture import MANY, Running, serving
+from starlette.requests import Request
 from strict import parse_srt
 
 from livecap.frontends.captions import Broadcast, documents
 from livecap.frontends.captions.broadcast import data_of, encoded
 from livecap.frontends.captions.documents import FORMATS
+from livecap.frontends.captions.links import links
+from livecap.frontends.server.problems import ApiError
 from livecap.frontends.server.prompt_head import PromptHead
 
 KEY = {"Authorization": "Bearer right"}
@@ -356,3 +361,42 @@ def test_a_link_is_for_reading_whatever_the_mode() -> None:
     with serving(config=config) as server:
         run(lambda: work(server))
         server.settle()
+
+
+@pytest.mark.parametrize(
+    ("host", "base", "addresses", "begins", "is_reachable"),
+    [
+        ("127.0.0.1:8000", None, (), "http://127.0.0.1:8000/", False),
+        ("127.0.0.1:8000", None, ("192.168.7.5",), "http://192.168.7.5:8000/", True),
+        ("localhost:8000", None, ("2001:db8::5",), "http://[2001:db8::5]:8000/", True),
+        ("10.0.0.2:8000", None, ("192.168.7.5",), "http://10.0.0.2:8000/", True),
+        ("127.0.0.1:8000", "https://a.org/captions/", (), "https://a.org/captions/", True),
+        ("127.0.0.1:8000", "https://localhost/", ("192.168.7.5",), "https://192.168.7.5/", True),
+    ],
+)  # fmt: skip
+def test_links_are_those_that_others_can_open(
+    host: str, base: str | None, addresses: tuple[str, ...], begins: str, is_reachable: bool
+) -> None:
+    query = urlencode({"base": base} if base else {}).encode()
+    headers = [(b"host", host.encode())]
+    scope = {
+        "type": "http",
+        "path": "/v1/captions/a/share",
+        "query_string": query,
+        "headers": headers,
+    }
+    scope |= {"scheme": "http", "method": "POST", "server": ("127.0.0.1", 8000)}
+    told = links(Request(scope), "sess_a", "vk_b", addresses).told()
+    assert told["url"] == f"{begins}view/sess_a?token=vk_b"
+    assert told["overlay"] == f"{begins}overlay/sess_a?token=vk_b"
+    assert told["reachable"] is is_reachable
+    if importlib.util.find_spec("segno"):
+        assert str(told["code"]).startswith("data:image/svg+xml")
+
+
+@pytest.mark.parametrize("base", ["ftp://a/", "https://a/b", "javascript:alert(1)/", "x" * 501, ""])
+def test_a_base_that_is_no_page_is_refused(base: str) -> None:
+    query = urlencode({"base": base}).encode()
+    scope = {"type": "http", "path": "/", "query_string": query, "headers": [(b"host", b"a")]}
+    with pytest.raises(ApiError):
+        links(Request({**scope, "scheme": "http", "method": "POST"}), "a", "b", ())

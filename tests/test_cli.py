@@ -10,6 +10,7 @@ from media import pack, wav
 from strict import parse_srt, parse_vtt, said_in
 
 from livecap.audio import Reader
+from livecap.cli import SHORT
 from livecap.frontends import pump
 
 
@@ -153,6 +154,11 @@ def test_standard_input(livecap: Command, tmp_path: Path) -> None:
     assert "no bytes" in nothing.err
 
 
+def test_the_help_names_short_options(livecap: Command) -> None:
+    told = livecap("file", "--help").out
+    assert all(f"Short: {short}." in " ".join(told.split()) for short in SHORT)
+
+
 REFUSED = [
     (["file"], "Name files or folders"),
     (["file", "--nope", "a.wav"], "--help"),
@@ -165,8 +171,10 @@ REFUSED = [
     (["file", "a.wav", "b.wav", "-f", "srt", "-o", "-"], "-o out/"),
     (["file", "a.wav", "--json-lines", "-o", "out/"], "jsonl"),
     (["file", "a.wav", "--preset", "ebu"], "netflix, bbc"),
+    (["file", "a.wav", "--words"], "srt can't hold the times of words"),
+    (["file", "a.wav", "--words", "-f", "txt,srt"], "txt and srt can't hold"),
     (["file", "a.wav", "--max-line-width", "3"], "between 8"),
-    (["file", "a.wav", "--language", "klingon"], "de (German)"),
+    (["file", "a.wav", "--language", "germn"], "Perhaps de (German) or"),
     (["file", "a.wav", "--language", "German"], "It has: en"),
     (["file", "a.wav", "--device", "tpu"], "This machine has: cpu"),
     (["file", "a.wav", "--task", "translate"], "multilingual"),

@@ -217,6 +217,26 @@ def test_a_cue_stays_long_enough_to_read_but_not_into_the_next() -> None:
     assert second.start - first.end == Layout().min_gap
 
 
+def test_a_fast_cue_borrows_from_the_one_after_it() -> None:
+    """The next may begin a little later, and has silence behind it for that."""
+    quick = spoken("If anything should try to break in here I can hear it.", each=0.2)
+    end = quick.heard / RATE
+    slow = spoken("Yes.", start=end, segment=1)
+    first, second = shape(
+        [quick, Caption(1, slow.start, slow.heard + RATE, slow.words, speaker="B")], Layout()
+    )
+    assert not first.fast
+    assert quick.heard < second.start <= quick.heard + Layout().lead
+    assert second.end - second.start >= Layout().min_duration
+
+
+def test_a_cue_does_not_end_inside_a_phrase() -> None:
+    phrase = "Why did the Lord give us so much quickness of movement"
+    first, second = shape([spoken(f"{phrase} unless it was to avoid responsibility?")], Layout())
+    assert " ".join(first.lines) == phrase
+    assert second.lines[0].startswith("unless")
+
+
 def test_small_gaps_are_closed() -> None:
     one = spoken("One sentence that is long enough.", each=0.4)
     two = spoken("And another.", start=one.heard / RATE + 0.2, segment=1)

@@ -1,6 +1,8 @@
 """Whisper as a whole: the same text from every layout, batch and feed; words in time."""
 
 import math
+import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,13 +24,14 @@ from livecap.engine.pages import Table
 from livecap.engine.request import Request
 from livecap.engine.request import Sequence as Decoded
 from livecap.events import RATE, Scores, Word
-from livecap.models import whisper_fallback, whisper_times
+from livecap.models import whisper_attempt, whisper_times
 from livecap.models.load import Loaded, load_model
 from livecap.models.runaway import Runaway
 from livecap.models.whisper_alignment import attention_matrix, median_filter, path, token_rows
 from livecap.online.job import DecodeJob, Hypothesis, PrefixState
 from livecap.online.speech_buffer import Piece, Segment
 from livecap.runtime.batcher import Batcher
+from livecap.text.repetition import is_crowded
 
 SPEECH = Path(__file__).parent / "audio" / "jfk.flac"
 TEXT = "ask not what your country can do for you ask what you can do for your country."
@@ -190,7 +193,7 @@ def test_temperatures_at_once_and_in_turn(
     fp32: Loaded, pcm: np.ndarray, monkeypatch: pytest.MonkeyPatch, unlikely: float
 ) -> None:
     """What somebody waits for is begun at all temperatures, with the same text in the end."""
-    monkeypatch.setattr(whisper_fallback, "UNLIKELY", unlikely)
+    monkeypatch.setattr(whisper_attempt, "UNLIKELY", unlikely)
     begun: list[Request] = []
     submit = Engine.submit
 
@@ -314,7 +317,7 @@ def test_a_loop_is_believed_if_it_would_be_said_once(
     decoded = Decoded(request, tokens, Table(), None, logprobs=[likely] * len(tokens))
     decoded.status, decoded.watched = "halted", silent
     runaway = Runaway(fallback.tokenizer.specials.timestamp_begin, int(5 * seconds))
-    attempt = fallback._judge(decoded, runaway, led=False)
+    attempt = fallback._judge(decoded, runaway, seconds, led=False)
     assert attempt.looped
     assert list(attempt.tokens) == once
     assert fallback._is_said_once(decoded, attempt, seconds) == is_believed
@@ -347,3 +350,45 @@ def test_a_word_is_on_the_side_of_a_pause_where_it_was_heard() -> None:
     assert short == [(200, 700), (1500, 1700), (1700, 2600), (3400, 3900)]
     near = timed((" a", 200, 700, 300), (" b", 1400, 1700, 1600), (" c", 1700, 2600, 2000))
     assert near[1] == (1400, 1700)  # words begin softly
+
+
+def said_by_espeak(text: str, folder: Path) -> np.ndarray:
+    """Speech at 140 words a minute, without the silence around it."""
+    program = shutil.which("espeak-ng")
+    if not program:
+        pytest.skip("espeak-ng is missing")
+    wav = folder / "said.wav"
+    subprocess.run([program, "-v", "en-us", "-s", "140", "-w", wav, text], check=True)
+    with Reader(wav) as reader:
+        pcm = np.concatenate([block.pcm[0] for block in reader])
+    (loud,) = np.nonzero(np.abs(pcm) > 1e-3)
+    return pcm[loud[0] : loud[-1] + 1]
+
+
+@pytest.mark.parametrize("no_timestamps", [False, True])
+@pytest.mark.parametrize("around", [0, RATE * 3 // 10])
+def test_real_repetition_is_kept(
+    fp32: Loaded, tmp_path: Path, around: int, no_timestamps: bool
+) -> None:
+    said = np.pad(said_by_espeak("No no no, that one, that one.", tmp_path), around)
+    (found,) = recognise(fp32, [said], DecodeConfig(no_timestamps=no_timestamps))
+    said_words = "".join(c for c in text(found).lower() if c.isalnum() or c == " ").split()
+    assert said_words[:3] == ["no"] * 3
+    assert len(said_words) <= 10
+
+
+@pytest.mark.parametrize("no_timestamps", [False, True])
+@pytest.mark.parametrize("gap", [0.4, 0.6, 0.8])
+def test_a_tiny_clip_does_not_hold_a_loop(
+    fp32: Loaded, tmp_path: Path, gap: float, no_timestamps: bool
+) -> None:
+    one, two = (said_by_espeak(word, tmp_path) for word in ("one", "two"))
+    said = np.concatenate([one, np.zeros(int(gap * RATE), np.float32), two])
+    (found,) = recognise(fp32, [said], DecodeConfig(no_timestamps=no_timestamps))
+    assert text(found).split() == ["1", "2"]
+
+
+def test_a_second_of_audio_bounds_the_text() -> None:
+    assert not is_crowded("one two three four five six seven", 1.0)
+    assert is_crowded("1 2 2 1 1 2 1 2 1 1 2 2 1 1 1 1 2", 1.8)
+    assert not is_crowded("", 0.0)

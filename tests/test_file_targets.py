@@ -61,8 +61,8 @@ def test_a_name_that_is_there_wins_over_a_pattern(
 ) -> None:
     put(here, "Show [2020]/a.wav", "Show [2020]/b [1].wav", "Show 2/c.wav", "Show 0/other.txt")
     (here / "Show 0/other.txt").unlink()
-    assert expand([pattern]) == found
-    assert expand([str(here / pattern)]) == [str(here / name) for name in found]
+    assert list(expand([pattern])) == found
+    assert list(expand([str(here / pattern)])) == [str(here / name) for name in found]
 
 
 SIDE = ("@eaDir/x.wav", ".Trash-1000/x.wav", "#recycle/x.wav", ".hidden/x.wav", "._a.wav")
@@ -72,8 +72,8 @@ SIDE = ("@eaDir/x.wav", ".Trash-1000/x.wav", "#recycle/x.wav", ".hidden/x.wav", 
 def test_side_folders_are_left_out(named: str, here: Path) -> None:
     put(here, "talks/a.wav", "talks/more/b.wav")
     put(here, *(f"talks/{name}" for name in SIDE), *(f"talks/more/{name}" for name in SIDE))
-    assert expand([named]) == ["talks/a.wav", "talks/more/b.wav"]
-    assert expand(["talks/@eaDir"]) == ["talks/@eaDir/x.wav"]  # unless they are named
+    assert list(expand([named])) == ["talks/a.wav", "talks/more/b.wav"]
+    assert list(expand(["talks/@eaDir"])) == ["talks/@eaDir/x.wav"]  # unless they are named
 
 
 @pytest.mark.parametrize("named", ["talks", "talks/**/*.wav"])
@@ -90,7 +90,37 @@ def test_folders_that_are_linked_to_are_followed_once(named: str, here: Path) ->
     }.items():
         os.symlink(here / to, here / "talks" / link)
     inside = ["talks/a.wav", "talks/first/c.wav", "talks/first/deep/d.wav", "talks/more/b.wav"]
-    assert expand([named]) == inside
+    assert list(expand([named])) == inside
+
+
+@pytest.mark.parametrize(
+    ("named", "made"),
+    [
+        ("talks", ["out/a/x.srt", "out/b/c/x.srt", "out/y.srt"]),
+        ("talks/", ["out/a/x.srt", "out/b/c/x.srt", "out/y.srt"]),
+        ("./talks", ["out/a/x.srt", "out/b/c/x.srt", "out/y.srt"]),
+        ("talks/**/*.wav", ["out/a/x.srt", "out/b/c/x.srt", "out/y.srt"]),
+        ("talks/b", ["out/c/x.srt"]),
+        ("talks/a/x.wav", ["out/x.srt"]),
+    ],
+)
+def test_a_folder_of_outputs_has_the_tree_of_the_inputs(
+    named: str, made: list[str], here: Path
+) -> None:
+    put(here, "talks/y.wav", "talks/a/x.wav", "talks/b/c/x.wav")
+    for typed in (named, str(here / named)):
+        found = expand([typed])
+        sources = [Source(path, folder=below) for path, below in found.items()]
+        targets = targets_of(sources, OutputConfig(format="srt", output="out/"), None)
+        assert sorted(str(found.planned["srt"]) for found in targets.values()) == made
+
+
+def test_two_trees_with_the_same_names(here: Path) -> None:
+    put(here, "one/a/x.wav", "two/a/x.wav")
+    sources = [Source(path, folder=below) for path, below in expand(["one", "two"]).items()]
+    targets = targets_of(sources, OutputConfig(format="srt", output="out/"), None)
+    names = [str(found.planned["srt"]) for found in targets.values()]
+    assert names == ["out/a/x.wav.srt", "out/a/x.wav-2.srt"]
 
 
 # Earlier outputs
@@ -146,8 +176,21 @@ def test_a_subtitle_of_somebody_else_is_known(livecap: Command, tmp_path: Path) 
     (line,) = replaced.err.splitlines()  # its own text is replaced without a word
     assert f"{mine} was not written by livecap" in line
     assert "replaced" in line
+    assert f"kept as {mine}.oldcopy" in line
     assert mine.read_text("utf-8") == ""
+    assert "By hand." in (tmp_path / "00.srt.oldcopy").read_text("utf-8")
     assert livecap("file", path, "-f", "srt,txt", "--overwrite", "-q").err == ""
+
+
+def test_media_under_the_name_of_an_output_is_refused(livecap: Command, tmp_path: Path) -> None:
+    (path,) = speechless(1, tmp_path)
+    media = path.read_bytes()
+    (tmp_path / "00.srt").write_bytes(media)
+    done = livecap("file", path, "--overwrite", "-q")
+    assert done.status == 1
+    (line,) = done.err.splitlines()
+    assert "is no text, and is not written over" in line
+    assert (tmp_path / "00.srt").read_bytes() == media
 
 
 def test_an_output_that_was_changed_by_hand_is_a_persons(livecap: Command, tmp_path: Path) -> None:
@@ -160,6 +203,32 @@ def test_an_output_that_was_changed_by_hand_is_a_persons(livecap: Command, tmp_p
     )
     (tmp_path / "jfk.srt").write_text(text, "utf-8")  # and back
     assert "captioned already" in livecap("file", JFK, "-o", "jfk.srt").err
+
+
+def test_outputs_of_other_options_are_named(livecap: Command, tmp_path: Path) -> None:
+    assert livecap("file", JFK, "-f", "srt,txt", "-o", "out/").status == 0
+    asked = ("file", JFK, "-o", "out/", "--preset", "bbc", "--max-lines", "1")
+    told = livecap(*asked).err
+    srt = Path("out/jfk.srt")
+    assert f"captioned already in {srt}, but without --preset bbc, without --max-lines 1;" in told
+    assert "--overwrite does it again as asked now" in told
+    assert ", but" not in livecap("file", JFK, "-o", "out/", "-f", "txt", "--preset", "bbc").err
+    assert livecap.loads == 1
+    assert livecap(*asked, "--overwrite").status == 0
+    assert "captioned already in out/jfk.srt; --overwrite" in livecap(*asked).err
+    told = livecap("file", JFK, "-o", "out/", "--preset", "dcmp", "--prompt", "Mr. Kennedy.").err
+    assert "but with --preset bbc, with --max-lines 1, without --prompt;" in told
+    told = livecap("file", JFK, "-f", "srt,txt", "-o", "out/", "--language", "en").err
+    assert told.count("without --language en") == 2, "each where they differ"
+
+
+def test_a_record_of_before_names_no_options(livecap: Command, tmp_path: Path) -> None:
+    assert livecap("file", JFK, "-o", "out/").status == 0
+    (record,) = tmp_path.parent.rglob(f"{tmp_path.name}-state/livecap/outputs")
+    lines = record.read_text("ascii").splitlines()
+    record.write_text("".join(line.split(" ")[0] + "\n" for line in lines), "ascii")
+    told = livecap("file", JFK, "-o", "out/", "--preset", "bbc").err
+    assert "captioned already in out/jfk.srt; --overwrite" in told
 
 
 def test_other_tracks_inside_are_named(livecap: Command, tmp_path: Path) -> None:
@@ -243,6 +312,8 @@ def test_a_persons_file_under_the_final_name(here: Path, overwrite: bool) -> Non
     assert "talk.de.srt was not written by livecap" in warning
     assert name == Path("talk.de.srt" if overwrite else "talk.und.srt")
     assert (here / "talk.de.srt").read_text("utf-8") == ("" if overwrite else "by hand")
+    if overwrite:
+        assert (here / "talk.de.srt.oldcopy").read_text("utf-8") == "by hand"
     assert not provenance.is_foreign(name, provenance.known())
 
 

@@ -155,7 +155,9 @@ def test_complete_outputs_are_refused(run: Command, tmp_path: Path) -> None:
     assert "out.srt was not written by livecap" in done.err  # it is named, ours is not
     assert FOX in plain((tmp_path / "out.srt").read_text("utf-8"))
     assert "not written by livecap" not in run(*words, "--overwrite").err
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["out.srt", "out.txt", "talk.wav"]
+    made = sorted(path.name for path in tmp_path.iterdir())
+    assert made == ["out.srt", "out.srt.oldcopy", "out.txt", "talk.wav"]
+    assert (tmp_path / "out.srt.oldcopy").read_text() == "mine"
 
 
 def test_what_is_named_decides_the_format(run: Command, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_the_last_word_is_said_where_audio_ends_on_it(way: str, tmp_path: Path) 
 
 def test_ctrl_c_in_the_middle(tmp_path: Path) -> None:
     """What had been said by then is text, and nothing that was to be said later."""
-    with Process(tmp_path, "mic", "--from", JFK, "--speed", "3", *FILES) as run:
+    with Process(tmp_path, "mic", "--from", JFK, "--speed", "1.5", *FILES) as run:
         first = run.read_line()
         run.process.send_signal(signal.SIGINT)
         out = first + run.stdout.read().decode("utf-8")

@@ -160,3 +160,22 @@ def test_nothing_is_said_twice(
 ) -> None:
     """One stretch of speech between silences."""
     assert text(live(loaded, between(1, make(), 1), prompt)) == wanted
+
+
+@pytest.mark.parametrize("piece", [20, 333, 60_000])
+def test_a_talk_that_is_given_twice_is_said_twice(piece: int, loaded: Loaded) -> None:
+    """However fast it comes, none of it is said more often."""
+    pcm = np.concatenate([speech(), speech()])
+    options = live_config(loaded.model, LiveOptions(), vad=VadConfig(), language="en")
+    events: list[Event] = []
+    with service(loaded, "", silero()) as engine:
+        stream = engine.open(options)
+        for start in range(0, len(pcm), piece * RATE // 1000):
+            stream.push(start, pcm[None, start : start + piece * RATE // 1000])
+        stream.finish()
+        while not stream.is_done:
+            events += stream.poll()
+            stream.wait(1.0)
+    words = text([event for event in events if isinstance(event, Caption)]).split()
+    assert 42 <= len(words) <= 45  # of 44
+    assert words.count("country") == 4

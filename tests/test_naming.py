@@ -38,7 +38,7 @@ def names(
         ("d/talk.mp3", "{name}-{track}.{ext}", "talk.mp3-0.srt"),
         ("talk.mp3", "notes", "notes.srt"),
         ("talk.mp3", "notes.srt", "notes.srt"),
-        ("talk.mp3", "notes.mine", "notes.mine"),
+        ("talk.mp3", "Dr. Smith speaks", "Dr. Smith speaks.srt"),
         ("talk.mp3", "/dev/null", "/dev/null"),
     ],
 )
@@ -84,6 +84,12 @@ def test_names_of_several_formats_and_inputs(tmp_path: Path) -> None:
         (["a", "-"], None, "txt", "-o out/"),
         (["talk.srt"], "talk.srt", "srt", "is the input"),
         (["a"], "", "srt", "names nothing"),
+        (["a"], "z.mp3", "srt", r"z\.mp3 ends in \.mp3.*\.txt, \.srt"),
+        (["a"], "x.ass", "srt", r"x\.ass ends in \.ass"),
+        (["a"], "x.ass", "srt vtt", r"ends in \.ass"),
+        (["a"], "out/{stem}.mp3", "srt", r"ends in \.mp3"),
+        (["a"], "{stem}.{lang}", "srt", r"does not end in srt.*\.{ext}"),
+        (["a"], "out/{name}", "srt", r"does not end in srt.*\.{ext}"),
     ],
 )  # fmt: skip
 def test_names_that_can_not_serve(

@@ -16,7 +16,7 @@ from strict import TALK, WORDS, caption, feed, letters, parse_json, said_in
 import livecap
 from livecap.errors import OutputError
 from livecap.events import Caption, Event
-from livecap.sinks import FORMATS, files, is_complete, open_writer
+from livecap.sinks import FORMATS, files, is_complete, open_writer, provenance
 
 HOME = Path(livecap.__file__).parents[1]
 
@@ -75,7 +75,7 @@ def test_complete_outputs_are_not_overwritten_unasked(tmp_path: Path) -> None:
     assert path.read_text() == ""
 
 
-def test_what_is_overwritten_stays_until_the_new_output_is_complete(tmp_path: Path) -> None:
+def test_what_is_overwritten_stays(tmp_path: Path) -> None:
     path, before = tmp_path / "talk.srt", tmp_path / "talk.srt.oldcopy"
     path.write_text("mine")
     path.chmod(0o640)
@@ -97,9 +97,62 @@ def test_what_is_overwritten_stays_until_the_new_output_is_complete(tmp_path: Pa
     last = open_writer("srt", path)
     feed(last, TALK)
     last.close()
-    assert sorted(os.listdir(tmp_path)) == ["linked", "talk.srt"]
+    assert sorted(os.listdir(tmp_path)) == ["linked", "talk.srt", "talk.srt.oldcopy"]
+    assert before.read_text() == "mine", "until its owner takes it away"
     assert path.stat().st_mode & 0o777 == 0o640
     assert linked.read_text() == "mine"
+
+
+def test_a_persons_text_is_never_lost_by_overwriting_twice(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    folder = tmp_path / "out"
+    folder.mkdir()
+    path = folder / "talk.srt"
+
+    def overwrite(*events: Event) -> None:
+        writer = open_writer("srt", path, overwrite=True)
+        feed(writer, list(events))
+        writer.close()
+        provenance.remember(path)
+
+    def kept() -> dict[str, str]:
+        return {found.name[8:]: found.read_text("utf-8") for found in folder.iterdir()}
+
+    path.write_text("by hand")
+    for said in (" one", " two", " three"):
+        overwrite(caption(said, 0.0, 0))
+    assert set(kept()) == {"", ".oldcopy", ".oldcopy2"}
+    assert kept()[".oldcopy"] == "by hand"
+    assert "two" in kept()[".oldcopy2"], "the last of our own"
+    overwrite(caption(" three", 0.0, 0))
+    assert set(kept()) == {"", ".oldcopy"}, "the same text again needs no copy"
+    path.write_text("by hand again")
+    overwrite(caption(" four", 0.0, 0))
+    assert set(kept()) == {"", ".oldcopy", ".oldcopy2"}
+    assert (kept()[".oldcopy"], kept()[".oldcopy2"]) == ("by hand", "by hand again")
+
+
+@pytest.mark.parametrize("name", ["talk.srt", "talk.txt"])
+@pytest.mark.parametrize(
+    "media", [b"ID3\x04\0\0\0\0\0\0\xff\xfb", b"RIFF\x24\0\0\0WAVE", b"\xff\xfb\x90\x64\x01"]
+)
+def test_media_is_never_written_over(name: str, media: bytes, tmp_path: Path) -> None:
+    path = tmp_path / name
+    path.write_bytes(media)
+    with pytest.raises(OutputError, match="no text, and is not written over"):
+        open_writer(name[-3:], path, overwrite=True)
+    assert path.read_bytes() == media
+    assert os.listdir(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("coding", ["utf-16", "utf-32", "latin-1"])
+def test_a_subtitle_in_another_coding_is_text(coding: str, tmp_path: Path) -> None:
+    path = tmp_path / "talk.srt"
+    path.write_text("Schöne Grüße.\n", coding)
+    open_writer("srt", path, overwrite=True).close()
+    assert (tmp_path / "talk.srt.oldcopy").read_text(coding) == "Schöne Grüße.\n"
 
 
 def test_places_that_can_not_be_written_are_refused_at_once(tmp_path: Path) -> None:

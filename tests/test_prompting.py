@@ -8,9 +8,16 @@ from command import Command, speechless
 from media import wav
 
 from livecap.checkpoints import resolve
-from livecap.config import DecodeConfig, ModelConfig
-from livecap.frontends.prompting import fitted
+from livecap.config import DecodeConfig, LiveOptions, ModelConfig
+from livecap.engine.request import Request
+from livecap.events import RATE
+from livecap.frontends.realtime.actions import Hearing
+from livecap.frontends.server.hearing import heard_by
+from livecap.frontends.transcriptions.form import TranscriptionRequest
+from livecap.frontends.transcriptions.plan import plan
 from livecap.models.load import load_model
+from livecap.models.prompting import fitted
+from livecap.models.protocol import EncodeRequest
 from livecap.models.whisper import Whisper
 
 MANY = [f"Name{n}sson" for n in range(3500)]
@@ -73,3 +80,31 @@ def test_help_says_in_which_order_they_count(
         told = " ".join(livecap(command, "--help").out.replace("│", " ").split())
         assert "the first count" in told
         assert "its end counts" in told
+
+
+def test_context_makes_way_for_what_was_given(model: Whisper) -> None:
+    """Hotwords and prompt stand before each window, however long the text before it is."""
+    decode = DecodeConfig(language="en", hotwords="Kennedy, inaugural", long_form="sequential")
+    given = model.fallback.given(decode)
+    context = [model.tokenizer.specials.eot - 1 - n for n in range(400)]
+    memory = model.encode([EncodeRequest(np.zeros(RATE, np.float32))])[0]
+    request = next(model.fallback.decode(memory, "en", decode, context, seconds=1.0, seed=0))
+    assert isinstance(request, Request)
+    assert list(request.prompt[1 : 1 + len(given)]) == given
+    room = model.fallback.limit // 2 - 1 - len(given)
+    assert list(request.prompt[1 + len(given) :][:room]) == context[-room:]
+    model.decoder.free(memory)
+
+
+def test_a_server_says_what_it_leaves_out(model: Whisper, caplog: pytest.LogCaptureFixture) -> None:
+    """In its log, and for live speech and files alike."""
+    names = tuple(MANY)
+    hearing = Hearing("tiny.en", None, (), "", names, True, 0.5, 300, 500, None, False)
+    _, decode = heard_by(hearing, model, LiveOptions())
+    asked = TranscriptionRequest("transcribe", keywords=names)
+    found = plan(asked, model, has_vad=True).decode
+    for one in (decode, found):
+        assert one.hotwords.startswith("Name0sson, Name1sson")
+        assert len(model.fallback.given(one)) < model.fallback.limit // 2
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * 2
+    assert all("of 3500 hotwords" in record.getMessage() for record in caplog.records)

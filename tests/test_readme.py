@@ -116,7 +116,8 @@ def test_every_option_it_names_exists(livecap: Command) -> None:
 
 
 def test_the_map_shows_every_place() -> None:
-    places = re.findall(r"^\| `([^`]+)` \|", README, re.MULTILINE)
+    inside = (ROOT / "livecap/README.md").read_text("utf-8")
+    places = re.findall(r"^\| `([^`]+)` \|", inside, re.MULTILINE)
     assert len(set(places)) == len(places)
     for place in places:
         assert (ROOT / place).exists(), place
@@ -124,6 +125,6 @@ def test_the_map_shows_every_place() -> None:
     ours = {
         f"livecap/{path.name}{'/' if path.is_dir() else ''}"
         for path in (ROOT / "livecap").iterdir()
-        if not path.name.startswith("__")
+        if not path.name.startswith("__") and path.name != "README.md"
     }
     assert ours <= set(places)

@@ -182,6 +182,16 @@ TURNS = "session.audio.input.turn_detection"
         (ga(transcription="whisper-1"), "invalid_value", SPOKEN),
         (ga(transcription={"model": "gpt-9"}), "model_not_found", f"{SPOKEN}.model"),
         (ga(transcription={"language": "Klingon"}), "invalid_value", f"{SPOKEN}.language"),
+        (
+            ga(transcription={"model": "english", "language": "fr"}),
+            "invalid_value",
+            f"{SPOKEN}.language",
+        ),
+        (
+            ga(transcription={"model": "english", "languages": ["fr", "de"]}),
+            "invalid_value",
+            f"{SPOKEN}.languages",
+        ),
         (ga(transcription={"languages": []}), "invalid_value", f"{SPOKEN}.languages"),
         (ga(transcription={"languages": ["en", 7]}), "invalid_value", f"{SPOKEN}.languages"),
         (ga(transcription={"languages": ["en", "xx"]}), "invalid_value", f"{SPOKEN}.languages"),
@@ -262,6 +272,14 @@ def test_strict_servers_refuse_unknown_fields() -> None:
     assert (body["code"], body["param"]) == ("invalid_value", "session.include")
 
 
+def test_a_language_that_the_model_knows_is_taken() -> None:
+    for spoken in ({"language": "en-US"}, {"languages": ["fr", "en"]}, {"language": None}):
+        client = Client({"model": "english"})
+        client.configure(transcription=spoken)
+    body = error(client.send("session.update", session=ga(transcription={"language": "fr"})))
+    assert "english can't be told 'fr'. It knows en." in body["message"]
+
+
 def test_an_unknown_model_in_the_url_ends_the_connection() -> None:
     client = Client({"model": "gpt-9", "intent": "transcription"})
     assert error(client.first)["code"] == "invalid_model"
@@ -274,6 +292,7 @@ def test_an_unknown_model_in_the_url_ends_the_connection() -> None:
     ("query", "param"),
     [
         ({"language": "Klingon"}, "language"),
+        ({"model": "english", "language": "fr"}, "language"),
         ({"sample_rate": "44100"}, "sample_rate"),
         ({"sample_rate": "fast"}, "sample_rate"),
         ({"input_audio_format": "pcm_s16le_7"}, "input_audio_format"),

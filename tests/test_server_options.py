@@ -291,4 +291,4 @@ def test_they_are_those_of_the_extra() -> None:
     text = (Path(__file__).parent.parent / "pyproject.toml").read_text("utf-8")
     extra = tomllib.loads(text)["project"]["optional-dependencies"]["serve"]
     named = {line.split(">=")[0].replace("-", "_") for line in extra}
-    assert named == set(cli_serve.PACKAGES)
+    assert named - {"segno"} == set(cli_serve.PACKAGES), "without segno links have no code to scan"

@@ -107,6 +107,7 @@ def test_from_start_to_stop(tmp_path: Path, number: signal.Signals) -> None:
     spoken = [line for line in done.err.splitlines() if line.startswith("livecap serve: ")]
     assert spoken == [
         f"livecap serve: {where(port)}, loading tiny.en",
+        "livecap serve: phones, and clients that always use TLS (npm's openai), need --tls auto",
         f"livecap serve: {where(port)} ready, model tiny.en",
         "livecap serve: finishing what was heard; once more to leave at once",
     ]

@@ -33,7 +33,7 @@ from livecap.sinks.times import clock, milliseconds
 @pytest.mark.parametrize("format", FORMATS)
 def test_the_file_parses_after_every_event_and_holds_all_text(format: str, tmp_path: Path) -> None:
     path = tmp_path / "new" / f"talk.{format}"
-    writer = open_writer(format, path, options=Options(words=True))
+    writer = open_writer(format, path, options=Options(words=True, marked=True))
     said = ""
     for event in TALK:
         writer.write(event)
@@ -111,11 +111,11 @@ def test_a_stall_is_told_to_programs_alone() -> None:
 @given(st.sampled_from(FORMATS), st.lists(events, max_size=6))
 def test_any_events_parse(format: str, given: list[Event]) -> None:
     stream = io.BytesIO()
-    writer = open_writer(format, stream, options=Options(words=True))
+    writer = open_writer(format, stream, options=Options(words=True, marked=True))
     feed(writer, given)
     writer.close()
     said = said_in(format, stream.getvalue())
-    if not any(isinstance(event, Caption) and event.speaker for event in given):
+    if all(event.speaker is None for event in given if isinstance(event, Caption)):
         whole = letters("".join(event.text for event in given if isinstance(event, Caption)))
         whole = whole.encode("utf-8", "replace").decode()
         if format == "srt":
@@ -245,6 +245,30 @@ def test_subtitles_in_full() -> None:
     )
     assert outputs["txt"] == "Ann <A>: Yes & no.\nPerhaps.\n"
     assert outputs["tsv"] == "start\tend\ttext\n10\t1000\tYes & no.\n6000\t8000\tPerhaps.\n"
+
+
+def test_vtt_has_the_times_of_words_if_asked_for() -> None:
+    words = (
+        Word(" One", 0, 4000),
+        Word(" two", 8000, 12000),
+        Word(" & <three>", 12000, 15000),
+        Word(" and many", None, None),
+        Word(" more of four.", 24000, 32000),
+    )
+    events: list[Event] = [Caption(0, 0, 2 * RATE, words, speaker="A")]
+    texts = {}
+    for marked in (False, True):
+        stream = io.BytesIO()
+        writer = open_writer("vtt", stream, options=Options(marked=marked))
+        feed(writer, events)
+        writer.close()
+        texts[marked] = stream.getvalue().decode()
+    head = "WEBVTT\n\n00:00:00.000 --> 00:00:02.000\n<v A>"
+    assert texts[False] == f"{head}One two &amp; &lt;three&gt; and many more of four.\n\n"
+    assert texts[True] == (
+        f"{head}One <00:00:00.500>two <00:00:00.750>&amp; &lt;three&gt; and many "
+        "<00:00:01.500>more of four.\n\n"
+    )
 
 
 def test_text_goes_on_in_its_line_until_the_stretch_is_final() -> None:

@@ -1,5 +1,6 @@
 """Bytes -> text without broken characters; loops found, and real repetition left alone."""
 
+import re
 import zlib
 from itertools import pairwise
 
@@ -103,6 +104,8 @@ def test_a_loop_is_cut_to_one_copy_at_every_length(before: list[int], block: lis
         ),
         *(("Haitian Creole", "ht"), ("haitian", "ht"), ("haw", "haw"), ("Castilian", "es")),
         ("yue-Hant-HK", "yue"),
+        *(("eng", "en"), ("ger", "de"), ("deu", "de"), ("spa-MX", "es"), ("chi", "zh")),
+        *(("nob", "no"), ("yue", "yue"), ("jav", "jw")),
     ],
 )
 def test_language_code(text: str, code: str) -> None:
@@ -118,4 +121,13 @@ def test_every_language_is_its_own_code() -> None:
 def test_unknown_languages_are_refused(text: str) -> None:
     with pytest.raises(ConfigError) as caught:
         language_code(text)
-    assert "yue (Cantonese)" in caught.value.remedy
+    assert caught.value.remedy.count("(") == 3, "the likeliest, not a hundred"
+
+
+@pytest.mark.parametrize(
+    ("text", "likeliest"),
+    [("germn", "de (German)"), ("engl", "en (English)"), ("spn", "es (Spanish)")],
+)
+def test_the_likeliest_language_is_named_first(text: str, likeliest: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"Perhaps {likeliest} or ")):
+        language_code(text)

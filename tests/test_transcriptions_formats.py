@@ -131,11 +131,25 @@ def test_no_speech_in_json() -> None:
 
 def test_what_has_no_text_is_told() -> None:
     events = (*EVENTS, Gap(2 * RATE, 3 * RATE, "damaged"), Unrecognised(0, RATE, "repetition"))
-    answer = Server(Served(events=events)).post(response_format="verbose_json").json()
-    assert answer["livecap"] == {
+    told = {
         "gaps": [{"start": 2.0, "end": 3.0, "reason": "damaged"}],
         "unrecognised": [{"start": 0.0, "end": 1.0, "reason": "repetition"}],
     }
+    server = Server(Served(events=events))
+    for form in ("json", "verbose_json"):
+        assert server.post(response_format=form).json()["livecap"] == told
+    done = server.post(stream="true").text.split("\n\n")[-3]
+    assert json.loads(done[6:])["livecap"] == told
+    assert "livecap" not in Server().post().json()
+
+
+@pytest.mark.parametrize("form", ["json", "text", "srt", "vtt", "verbose_json"])
+def test_speech_without_text_is_never_silently_empty(form: str) -> None:
+    lost = (Unrecognised(RATE, 3 * RATE, "repetition"), Unrecognised(4 * RATE, 77_000, "no speech"))
+    answer = Server(Served(events=lost)).post(response_format=form)
+    assert answer.headers["x-livecap-unrecognised"] == "2.813"
+    assert answer.status_code == 200
+    assert "x-livecap-unrecognised" not in Server().post(response_format=form).headers
 
 
 # Translations

@@ -2,14 +2,29 @@
 
 import asyncio
 import json
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+import numpy as np
 import pytest
+from media import wav
 from starlette.types import Message
 from strict import parse_srt
-from uploads import EVENTS, TEXT, Served, Server, body, calling, form_of, run
+from uploads import (
+    EVENTS,
+    FIRST,
+    SECOND,
+    TEXT,
+    Scripted,
+    Served,
+    Server,
+    body,
+    calling,
+    form_of,
+    run,
+)
 
 from livecap.errors import EngineFault
+from livecap.events import RATE
 from livecap.frontends.transcriptions import Limits
 
 PATIENT = Limits(ping=0.02)  # seconds
@@ -98,3 +113,47 @@ def test_a_quick_answer_is_sent_at_once(form: str) -> None:
     assert int(answer.headers["content-length"]) == len(answer.content)
     broken = Server(Served(error=EngineFault("it broke", remedy="Mend it"))).post()
     assert broken.status_code == 500
+
+
+@pytest.mark.parametrize("is_streamed", [True, False])
+def test_a_stream_has_its_first_text_after_one_window(is_streamed: bool) -> None:
+    """In a batch with others it would be ready when all of them are."""
+
+    @dataclass
+    class Windowed(Scripted):
+        busy_after: int | None = 2
+
+    served = Served(kind=Windowed)
+    server = Server(served)
+    fields = {"stream": "true"} if is_streamed else {}
+    content = form_of(wav(np.zeros(20 * RATE, np.float32)), fields=fields)
+
+    async def receive() -> Message:
+        nonlocal content
+        if content:
+            sent, content = content, b""
+            return body(sent)
+        return await asyncio.Future()
+
+    async def sent() -> list[int]:
+        counts = list[int]()
+        async with calling(server, receive) as (task, answer):
+            while not (served.opened and served.stream.in_flight):
+                await asyncio.sleep(0)
+            stream = served.stream
+            if is_streamed:
+                stream.ready.append(FIRST)
+                stream.notify()
+                while not any(b"Hello" in one.get("body", b"") for one in answer):
+                    await asyncio.sleep(0)
+                counts.append(len(stream.sent))
+            stream.events = [SECOND] if is_streamed else [FIRST, SECOND]
+            stream.in_flight = 0 if is_streamed else 1
+            stream.notify()
+            await task
+            counts.append(len(stream.sent))
+        return counts
+
+    *early, whole = run(sent())
+    assert early == ([2] if is_streamed else [])
+    assert whole > 10

@@ -13,8 +13,9 @@ from media import wav
 from strict import parse_srt, parse_vtt
 from test_cues import captions, letters, lint, spoken
 
-from livecap.cues import PRESETS, Cue, Layout, Voices, columns, preset
-from livecap.events import RATE, Caption, Event, Gap, Silence
+from livecap.cues import PRESETS, Cue, Layout, Unmet, Voices, columns, preset
+from livecap.events import RATE, Caption, Event, Gap, Silence, Word
+from livecap.frontends.tally import hurried
 from livecap.sinks.subtitles import Srt, Vtt
 
 LEFT = "I would like to know whether the parcel has arrived, since it was sent a week ago."
@@ -171,6 +172,22 @@ def test_files_hold_both_in_one_cue() -> None:
     text = vtt.head() + "".join(map(vtt.feed, events)) + vtt.draft()
     assert "<v left>I am talking now.\n<v right>Me too, me too.\n" in text
     parse_vtt(text)
+
+
+def test_what_could_not_be_met_is_told() -> None:
+    voices = Voices(Layout())
+    quick = Caption(0, 0, RATE, (Word(" Said in no time at all, by somebody.", 0, RATE // 2),))
+    brief = Caption(1, RATE, RATE + RATE // 5, (Word(" Yes.", RATE, RATE + RATE // 8),))
+    for caption in (quick, brief):
+        voices.feed(caption)
+    assert voices.unmet == Unmet(2, 1)
+    voices.close()
+    assert voices.unmet == Unmet(2, 1), "once, whether final or not"
+    assert hurried([Unmet(), voices.unmet], Layout()) == (
+        ", 2 captions are faster than 20 characters a second, 1 caption is shorter than 0.83 s"
+    )
+    assert hurried([Unmet(0, 2)], Layout()) == ", 2 captions are shorter than 0.83 s"
+    assert hurried([Unmet()], Layout()) == hurried([], Layout()) == ""
 
 
 def test_the_breach_is_counted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -71,12 +71,15 @@ class Scripted:
     sent: list[tuple[int, Rows]] = field(default_factory=list)
     ready: list[Event] = field(default_factory=list)
     finished: bool = False
+    in_flight: int = 0  # windows that are being decoded
+    busy_after: int | None = None  # blocks after which the first of them is
     dropped: threading.Event = field(default_factory=threading.Event)
 
     def push(self, start: int, pcm: Rows, reason: str = "") -> None:
         assert not self.finished
         assert not self.dropped.is_set()
         self.sent.append((start, pcm))
+        self.in_flight += len(self.sent) == self.busy_after
 
     def wait_for_room(self, most: int, timeout: float) -> bool:
         return True

@@ -1,7 +1,8 @@
 // The first way to the server: sound as a track, events on a data channel. The other one is in
 // connect.js, with the same interface: {kind, send(event), push(pcm), close()}.
-// `on` has event(message) and closed(reason). Source: OpenAI's Realtime API, WebRTC.
+// `on` has event(message) and closed(error). Source: OpenAI's Realtime API, WebRTC.
 
+import { keyRefused } from "./connect.js";
 import { server } from "./root.js";
 
 const ANY = 1000; // ms until an offer goes out with what addresses there are
@@ -22,6 +23,7 @@ export async function call(stream, { key, query, on }) {
   const ask = (path, more) =>
     fetch(path, { headers, signal: AbortSignal.timeout(ANSWERED), ...more });
   const ice = await ask(server("v1/realtime/ice"));
+  if (ice.status === 401) throw keyRefused();
   if (!ice.ok) throw new Error("the server takes no calls");
   const peer = new RTCPeerConnection(await ice.json());
   let hangUp = async () => {};
@@ -77,7 +79,7 @@ function under(peer, channel, hangUp, on) {
     isOver = true;
     clearInterval(timer);
     peer.close();
-    on.closed(reason);
+    on.closed(new Error(reason));
   };
   const look = async () => {
     const reports = [...(await peer.getStats()).values()];

@@ -62,7 +62,8 @@ async function list(isMore) {
 
 function count() {
   const shown = at("past-list").childElementCount;
-  tell(shown === 0 ? "Nothing was found." : shown === 1 ? "1 session" : `${shown} sessions`);
+  const none = at("past-query").value ? "Nothing was found." : "The history is empty: nothing was captioned yet.";
+  tell(shown === 0 ? none : shown === 1 ? "1 session" : `${shown} sessions`);
 }
 
 function row(one) {

@@ -4,9 +4,11 @@ import { Awake } from "./awake.js";
 import { devices, microphone, tab, told } from "./capture.js";
 import { comfort, keep, kept, put, save } from "./comfort.js";
 import { written } from "./documents.js";
+import { dropped, shortcuts } from "./hands.js";
 import { putRest, takeRest } from "./rest.js";
 import { server } from "./root.js";
 import { Session } from "./session.js";
+import { askForLinks, deleteTalk, showLinks, staying } from "./share.js";
 import { Transcript } from "./transcript.js";
 import { upload } from "./upload.js";
 
@@ -57,11 +59,12 @@ const on = {
   level: (level) => {
     at("level").value = level;
   },
+  key: () => askForKey(at("key").value ? "This key is not the right one" : "This server needs a key"),
   talk: (found) => {
     const isNew = found.id !== talk?.id;
     talk = found;
     sessionStorage.setItem(TALK, JSON.stringify(talk));
-    at("share").disabled = false;
+    for (const one of ["share", "delete"]) at(one).disabled = false;
     if (!isNew) return;
     isWhole = !transcript.lines.length;
     if (at("links").childElementCount) renew();
@@ -109,7 +112,7 @@ async function begin(open) {
     await session.start();
     if (session) awake.hold();
   } catch (error) {
-    problem(`${error.message}. Check that the server runs, and the key; then press Start.`);
+    problem(`${error.message}. Check that the server runs; then press Start.`);
     session?.recorder?.stop();
     on.ended();
   }
@@ -128,7 +131,7 @@ function options() {
 async function recover() {
   const rest = takeRest();
   talk = JSON.parse(sessionStorage.getItem(TALK));
-  at("share").disabled = !talk;
+  for (const one of ["share", "delete"]) at(one).disabled = !talk;
   clock = transcript.lines.at(-1)?.end_ms ?? 0;
   if (!rest) return;
   at("start").disabled = true;
@@ -162,19 +165,29 @@ async function list() {
 }
 
 async function share() {
-  const answer = await fetch(server(`v1/captions/${talk.id}/share`), { method: "POST", headers: speaks() });
-  if (!answer.ok) {
-    problem("No link could be made. Is the key right?");
+  const found = await askForLinks(talk.id, speaks());
+  if (found.url) showLinks(at("links"), found, status);
+  else if (found.status === 401) on.key();
+  else problem("No link could be made now. Try again in a moment.");
+}
+
+/** All of the talk, on the server and here; what is being said goes on as another one. */
+async function remove() {
+  if (!window.confirm("Delete this talk for good, on the server and on this page?")) return;
+  if (session) await session.stop();
+  if (talk && !(await deleteTalk(talk.id, speaks()))) {
+    problem("It could not be deleted now. Try again in a moment.");
     return;
   }
-  const { token } = await answer.json();
-  at("links").replaceChildren(...[["Viewer", "view"], ["Overlay", "overlay"]].flatMap(([name, page]) => {
-    const link = document.createElement("a");
-    link.href = server(`${page}/${talk.id}?token=${encodeURIComponent(token)}`);
-    link.target = "_blank";
-    link.textContent = name;
-    return [link, " "];
-  }));
+  talk = null;
+  isWhole = true;
+  clock = 0;
+  transcript.clear();
+  at("links").replaceChildren();
+  for (const one of [STORE, TALK]) sessionStorage.removeItem(one);
+  for (const one of ["share", "delete"]) at(one).disabled = true;
+  problem("");
+  status("Deleted, here and on the server.");
 }
 
 /** The server has forgotten what was said before: readers need another link. */
@@ -215,7 +228,7 @@ async function file(chosen) {
   }
 }
 
-const KEYS = {
+shortcuts({
   " ": toggle,
   "+": ways.larger,
   "=": ways.larger,
@@ -224,40 +237,27 @@ const KEYS = {
   c: copy,
   d: download,
   End: () => transcript.toEnd(),
-};
-document.addEventListener("keydown", (event) => {
-  const inField = event.target.closest("input, select, button, a");
-  if (inField || event.ctrlKey || event.metaKey || event.altKey) return;
-  const action = KEYS[event.key] ?? KEYS[event.key.toLowerCase()];
-  if (action) {
-    event.preventDefault();
-    action();
-  }
 });
+dropped(file);
 
 at("start").addEventListener("click", toggle);
 at("tab").addEventListener("click", () => !session && begin(tab));
 at("tab").hidden = !navigator.mediaDevices?.getDisplayMedia;
-at("share").addEventListener("click", share);
+at("share").addEventListener("click", () => {
+  if (at("links").childElementCount) at("links").replaceChildren(); // they take room of the captions
+  else share();
+});
 at("share").disabled = true;
+at("delete").addEventListener("click", remove);
+at("delete").disabled = true;
 at("copy").addEventListener("click", copy);
 at("download").addEventListener("click", download);
 at("file").addEventListener("change", ({ target }) => target.files[0] && file(target.files[0]));
+at("key").addEventListener("change", keyTyped);
 at("device").addEventListener("change", () => keep("device", at("device").value));
 for (const name of ["mode", "language"]) {
   at(name).addEventListener("change", () => keep(name, at(name).value));
 }
-document.addEventListener("dragover", (event) => {
-  event.preventDefault();
-  document.body.classList.add("drop");
-});
-document.addEventListener("dragleave", () => document.body.classList.remove("drop"));
-document.addEventListener("drop", (event) => {
-  event.preventDefault();
-  document.body.classList.remove("drop");
-  const [chosen] = event.dataTransfer.files;
-  if (chosen) file(chosen);
-});
 document.addEventListener("visibilitychange", () => {
   if (!document.hidden && session) session.recorder.context?.resume();
 });
@@ -277,6 +277,35 @@ function plain() {
   for (const one of document.querySelectorAll(".sound")) one.hidden = true;
 }
 
+/** What can be chosen; where a key is asked for, nothing until the right one is there. */
+async function models() {
+  const answer = await fetch(server("v1/models"), { headers: auth() });
+  const found = answer.ok ? (await answer.json()).data : [];
+  at("model").replaceChildren(
+    new Option("Default", ""),
+    ...found.map((one) => new Option(one.id, one.id)),
+  );
+  if (answer.status === 401) {
+    on.key();
+    status("");
+  } else {
+    at("stays").textContent = await staying(auth());
+    status(window.isSecureContext ? "Ready." : "Files can be captioned here all the same.");
+  }
+}
+
+function askForKey(why) {
+  at("settings").open = true;
+  problem(`${why}: ask whoever runs the server, and type it into the field "Key".`);
+  at("key").focus();
+}
+
+async function keyTyped() {
+  problem("");
+  if (session) session.key = at("key").value;
+  else await models();
+}
+
 async function prepare() {
   const wide = matchMedia("(min-width: 40rem)"); // as in style.css
   const fold = () => {
@@ -294,18 +323,7 @@ async function prepare() {
     ...codes.split(" ").map((code) => new Option(names.of(code), code)),
   );
   at("language").value = kept("language", "");
-  const answer = await fetch(server("v1/models"), { headers: auth() });
-  const models = answer.ok ? (await answer.json()).data : [];
-  at("model").replaceChildren(
-    new Option("Default", ""),
-    ...models.map((one) => new Option(one.id, one.id)),
-  );
-  if (answer.status === 401) {
-    at("settings").open = true;
-    status("This server needs a key: enter it above, then press Start.");
-  } else {
-    status(window.isSecureContext ? "Ready." : "Files can be captioned here all the same.");
-  }
+  await models();
   await recover();
 }
 

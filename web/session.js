@@ -21,7 +21,7 @@ export class Session {
   /**
    * `stream`: null if there is nothing but `pieces`, sound that has been recorded before. `first`:
    * ms at which the page's clock stands. `talk`: what these are the next words of. `on`: line,
-   * tail, gap, status, lag, level, problem, talk, ended.
+   * tail, gap, status, lag, level, problem, talk, key, ended.
    */
   constructor(stream, options, on, { first = 0, pieces = [], talk = null } = {}) {
     this.stream = stream;
@@ -41,6 +41,7 @@ export class Session {
     this.mostQuiet = QUIET; // after which that is told
     this.isWarned = false;
     this.isStalled = false; // the server has said that speech makes no text
+    this.typed = () => {}; // goes on with another key, where that is waited for
   }
 
   async start() {
@@ -51,7 +52,18 @@ export class Session {
       });
       await this.recorder.start();
     }
-    await this.connect(Boolean(this.stream));
+    try {
+      await this.connect(Boolean(this.stream));
+    } catch (error) {
+      if (!error.isKey) throw error;
+      await this.lost(error);
+    }
+  }
+
+  /** Another key has been typed. */
+  set key(key) {
+    this.options.key = key;
+    this.typed();
   }
 
   record(pcm) {
@@ -105,7 +117,7 @@ export class Session {
   async connect(isFirst) {
     const on = {
       event: (message) => this.event(message),
-      closed: (reason) => this.lost(reason),
+      closed: (error) => this.lost(error),
     };
     const how = () => ({ key: this.options.key, query: this.query, on });
     this.base = this.now;
@@ -115,6 +127,7 @@ export class Session {
         this.wire = await call(this.stream, how());
         this.base = this.now;
       } catch (error) {
+        if (error.isKey) throw error;
         this.on.status(`WebRTC: ${error.message}; going on by WebSocket …`);
       }
     }
@@ -215,30 +228,46 @@ export class Session {
   }
 
   /** Recording goes on, and so does trying; from now on by WebSocket, where nothing gets lost. */
-  async lost(reason) {
+  async lost(error) {
     const left = this.wire;
     this.wire = null;
     this.begun.clear();
     this.on.tail("", "");
     while (!this.isOver) {
-      this.on.status(`Not connected: ${reason}. Recording goes on; trying again …`);
-      const pause = BACK_OFF[Math.min(this.tries, BACK_OFF.length - 1)];
-      this.tries += 1;
-      await wait(pause * (0.75 + Math.random() / 2));
+      if (error.isKey) await this.askForKey();
+      else await this.pause(error.message);
       if (this.isOver) return;
       try {
         await this.connect(false);
         left?.close();
         return;
-      } catch (error) {
-        reason = error.message;
+      } catch (again) {
+        error = again;
       }
     }
+  }
+
+  async pause(reason) {
+    this.on.status(`Not connected: ${reason}. Recording goes on; trying again …`);
+    const pause = BACK_OFF[Math.min(this.tries, BACK_OFF.length - 1)];
+    this.tries += 1;
+    await wait(pause * (0.75 + Math.random() / 2));
+  }
+
+  /** Trying again would not help: until one is typed, or the talk is stopped. */
+  async askForKey() {
+    this.on.status("Waiting for the key; what is said is recorded meanwhile.");
+    this.on.key();
+    await new Promise((done) => {
+      this.typed = done;
+    });
+    this.tries = 0;
   }
 
   /** All that was said is still captioned; then it is over. */
   async stop() {
     this.isOver = true;
+    this.typed();
     this.recorder?.stop();
     const wire = this.wire;
     if (wire) {

@@ -1,6 +1,8 @@
 // Lines on the page: appended once and never touched again, with the tail below them.
 
 const NEAR = 40; // pixels from the end that still count as being there
+const MOVING = 1500; // ms for which a log that was pushed may go on
+const UPWARDS = new Set(["ArrowUp", "PageUp", "Home"]); // keys that scroll, as does Shift with Space
 
 /** Milliseconds -> h:mm:ss. */
 export function clock(ms) {
@@ -21,8 +23,24 @@ export class Transcript {
     this.unseen = 0;
     this.isAtEnd = true; // the newest line is followed, until the reader scrolls up
     this.top = 0; // where the log stood when it was last looked at
+    this.moved = -MOVING; // ms: when the reader last had a hand on it
+    this.isHeld = false; // by its scroll bar, as far as can be known
     this.log.addEventListener("scroll", () => this.look());
     this.more.addEventListener("click", () => this.toEnd());
+    const move = () => {
+      this.moved = performance.now();
+    };
+    for (const kind of ["wheel", "touchmove"]) this.log.addEventListener(kind, move, { passive: true });
+    document.addEventListener("keydown", ({ key, shiftKey }) => {
+      if (UPWARDS.has(key) || (key === " " && shiftKey)) move();
+    });
+    this.log.addEventListener("pointerdown", ({ pointerType }) => {
+      this.isHeld = pointerType === "mouse";
+    });
+    window.addEventListener("pointerup", () => {
+      if (this.isHeld) move();
+      this.isHeld = false;
+    });
     // A tail that takes another row, a larger letter or a turned phone leaves the log less room.
     const sizes = new ResizeObserver(() => this.isAtEnd && this.toEnd());
     for (const one of [this.log, this.below]) sizes.observe(one);
@@ -59,6 +77,14 @@ export class Transcript {
     return row;
   }
 
+  /** Nothing is left. */
+  clear() {
+    this.lines = [];
+    this.log.replaceChildren();
+    this.tail("", "");
+    this.toEnd();
+  }
+
   /** What is said for good of the line under way, and what may still change. */
   tail(said, open) {
     this.said.textContent = said;
@@ -66,14 +92,16 @@ export class Transcript {
     this.below.scrollTop = this.below.scrollHeight;
   }
 
-  /** Only a reader moves the log up: where lines come faster than events, its end is further away
-   * than it was, and that is no reason to stay behind.
+  /** Only a reader's own hand ends following. Rows of several lines, a tail that comes and goes and
+   * a turned phone move the log, too, and its end away from it.
    */
   look() {
     const { scrollTop, scrollHeight, clientHeight } = this.log;
-    const isNear = scrollHeight - scrollTop - clientHeight < NEAR;
-    if (isNear || scrollTop < this.top) this.isAtEnd = isNear;
-    this.top = scrollTop;
+    const isByHand = this.isHeld || performance.now() - this.moved < MOVING;
+    if (scrollHeight - scrollTop - clientHeight < NEAR) this.isAtEnd = true;
+    else if (scrollTop < this.top && isByHand) this.isAtEnd = false;
+    else if (this.isAtEnd) this.log.scrollTop = scrollHeight;
+    this.top = this.log.scrollTop;
     if (this.isAtEnd) {
       this.unseen = 0;
       this.more.hidden = true;

@@ -49,11 +49,13 @@ def split_cues(
     return [pieces[a:b] for a, b in pairwise(cuts)]
 
 
-def split_lines(pieces: Sequence[Piece], layout: Layout, *, indent: int) -> tuple[str, ...]:
+def split_lines(
+    pieces: Sequence[Piece], layout: Layout, *, indent: int
+) -> tuple[Sequence[Piece], ...]:
     """One cue's pieces -> as few lines as hold them, balanced, rather longer at the bottom."""
     count, rows = len(pieces), _rows(pieces, layout, indent)
     if rows == 1:
-        return (_text(pieces),)
+        return (pieces,)
     mean = (indent + _width(pieces)) / rows
     best = {(0, 0): 0.0}  # (row, pieces used) -> cost
     origin: dict[tuple[int, int], int] = {}
@@ -68,10 +70,10 @@ def split_lines(pieces: Sequence[Piece], layout: Layout, *, indent: int) -> tupl
                 cost += sense_cost(pieces[end - 1], pieces[end]) if end < count else 0
                 if cost < best.get((row + 1, end), float("inf")):
                     best[row + 1, end], origin[row + 1, end] = cost, begin
-    lines, end = [], count
+    lines, end = list[Sequence[Piece]](), count
     for row in range(rows, 0, -1):
         begin = origin[row, end]
-        lines.append(_text(pieces[begin:end]))
+        lines.append(pieces[begin:end])
         end = begin
     return tuple(reversed(lines))
 
@@ -148,7 +150,7 @@ def _width(pieces: Sequence[Piece]) -> int:
     return sum(p.width for p in pieces) + sum(p.spaced for p in pieces[1:])
 
 
-def _text(pieces: Sequence[Piece]) -> str:
+def text_of(pieces: Sequence[Piece]) -> str:
     """Pieces -> one line."""
     first, *rest = pieces
     return first.text + "".join(" " * piece.spaced + piece.text for piece in rest)

@@ -233,6 +233,8 @@ def sense_cost(left: Piece, right: Piece) -> int:
         return 100
     if senses.named(left.text, left.language) and senses.named(right.text, right.language):
         return 85
+    if senses.begins_clause(right.text, right.language):
+        return 25
     return 35 if senses.leads(right.text, right.language) else 60
 
 

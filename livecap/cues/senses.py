@@ -2,10 +2,10 @@
 
 from types import MappingProxyType
 
-SENTENCE_ENDS = frozenset(".!?…。！？．؟।॥")
+from livecap.text import sentences
+
 CLAUSE_ENDS = frozenset(",;:–—，、；：،؛")
 HERALDS = "\"'“‘„«([¿¡"  # may stand before a word
-TRAILERS = "\"'”’»)]}」』）】"  # may stand after the mark that ends a sentence
 
 
 def _words(text: str) -> frozenset[str]:
@@ -28,9 +28,9 @@ ARTICLES = MappingProxyType(
 LINKS = MappingProxyType(
     {
         "en": _words(
-            "and or but nor so because although while when where if that which who than as "
-            "of in on at to for from with by about into over after before under between "
-            "through without"
+            "and or but nor so because although though while when where if unless until whether "
+            "since once that which who than as of in on at to for from with by about into over "
+            "after before under between through without"
         ),
         "de": _words(
             "und oder aber denn weil dass ob wenn als wie in an auf mit von zu bei nach aus "
@@ -47,18 +47,34 @@ LINKS = MappingProxyType(
         "pt": _words("e ou mas porque que quem quando se como de em com por para sem sobre entre"),
     }
 )
+# Of the links, those that begin a clause: the best places of all for a break.
+CONJUNCTIONS = MappingProxyType(
+    {
+        "en": _words(
+            "and or but nor because although though while when where if unless until whether who "
+            "which than since once"
+        ),
+        "de": _words("und oder aber denn weil dass ob wenn als wie"),
+        "fr": _words("et ou mais donc car que qui quand si comme"),
+        "es": _words("y o pero porque que quien cuando si como"),
+        "it": _words("e o ma perché che chi quando se come"),
+        "pt": _words("e ou mas porque que quem quando se como"),
+    }
+)
+# Links that belong to the word after them as often as they begin anything ("so much", "as well").
+WITH_NEXT = MappingProxyType({"en": _words("so as")})
 TITLES = _words("mr. mrs. ms. dr. prof. st. vs. hr. fr. sr. sra. mme. m.")
 NOUNS_CAPITALISED = frozenset({"de"})  # two capitals in a row are no name there
 
 
 def ends_sentence(text: str) -> bool:
     """Whether a sentence ends with this word."""
-    return text.rstrip(TRAILERS)[-1:] in SENTENCE_ENDS and text.casefold() not in TITLES
+    return sentences.ends_sentence(text) and text.casefold() not in TITLES
 
 
 def ends_clause(text: str) -> bool:
     """Whether a clause, but no sentence, ends with this word."""
-    return text.rstrip(TRAILERS)[-1:] in CLAUSE_ENDS
+    return text.rstrip(sentences.CLOSING_MARKS)[-1:] in CLAUSE_ENDS
 
 
 def binds(text: str, language: str) -> bool:
@@ -69,7 +85,13 @@ def binds(text: str, language: str) -> bool:
 
 def leads(text: str, language: str) -> bool:
     """Whether a break before the word reads well: conjunctions and prepositions."""
-    return text.casefold() in LINKS.get(language, ())
+    word = text.casefold()
+    return word in LINKS.get(language, ()) and word not in WITH_NEXT.get(language, ())
+
+
+def begins_clause(text: str, language: str) -> bool:
+    """Whether a clause is likely to begin with the word."""
+    return text.casefold() in CONJUNCTIONS.get(language, ())
 
 
 def named(text: str, language: str) -> bool:

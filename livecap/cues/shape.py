@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from livecap.cues.breaking import split_cues, split_lines
+from livecap.cues.breaking import split_cues, split_lines, text_of
 from livecap.cues.layout import Layout
 from livecap.cues.pieces import Piece, cut, glue
 from livecap.cues.width import columns, unspaced
@@ -13,6 +13,8 @@ from livecap.events import RATE, Caption
 ADJACENT = RATE // 2  # samples; captions closer than this may share a cue
 FOLLOWS = RATE  # samples; a pause that begins within these follows the text before it
 BRIEFEST = RATE // 10  # samples a cue lasts where the times leave it no room at all
+
+Mark = tuple[int, int]  # characters of a line before a word, and the sample at which that begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class Cue:
     fast: bool = False  # it asks for more than the layout's reading speed, as the speech does
     spoken: int = 0  # samples: where its last word ends
     speakers: tuple[str | None, ...] = ()  # of each line, if there are several
+    marks: tuple[tuple[Mark, ...], ...] = ()  # of each line: its words whose times are known
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +138,9 @@ class Shaper:
         """A run of pieces -> a cue with lines and times, after all cues before it."""
         first, last = span.pieces[0], span.pieces[-1]
         indent = self._indent(span.speaker)
-        lines = split_lines(span.pieces, self._layout, indent=indent)
+        rows = split_lines(span.pieces, self._layout, indent=indent)
+        lines = tuple(map(text_of, rows))
+        marks = tuple(map(_marks, rows))
         start = first.start
         if self._end is not None:
             start = max(start, self._end + self._layout.min_gap)
@@ -143,7 +148,9 @@ class Shaper:
         end = self._cue_end(start, width, span)
         self._end = end
         if indent:
-            lines = (f"{self._name(span.speaker)}: {lines[0]}", *lines[1:])
+            label = f"{self._name(span.speaker)}: "
+            lines = (label + lines[0], *lines[1:])
+            marks = (tuple((len(label) + at, time) for at, time in marks[0]), *marks[1:])
         return Cue(
             start=start,
             end=end,
@@ -153,6 +160,7 @@ class Shaper:
             or start - first.start > self._layout.lead,
             fast=width * RATE > self._layout.max_speed * (end - start),
             spoken=max(piece.end for piece in span.pieces),
+            marks=marks,
         )
 
     def _cue_end(self, start: int, width: int, span: _Span) -> int:
@@ -169,8 +177,8 @@ class Shaper:
         limit = span.until - layout.min_gap
         if end < limit < end + layout.close_gap:
             end = max(end, min(limit, spoken + layout.hang_over, start + layout.max_duration))
-        if limit < start + layout.min_duration:  # the next cue may start a little later
-            limit = min(start + layout.min_duration, limit + layout.lead)
+        if limit < wanted:  # the next cue may start a little later
+            limit = min(wanted, limit + layout.lead)
         return min(end, max(limit, start + span.least))
 
     def _apart(self, caption: Caption) -> bool:
@@ -190,3 +198,14 @@ class Shaper:
         while columns(name) + 2 > self._layout.max_line_width // 2:
             name = name[:-1]
         return name
+
+
+def _marks(row: Sequence[Piece]) -> tuple[Mark, ...]:
+    """The words of a line whose beginnings are known."""
+    found, at = list[Mark](), 0
+    for place, piece in enumerate(row):
+        at += piece.spaced and place > 0
+        if piece.heads and piece.start_known:
+            found.append((at, piece.start))
+        at += len(piece.text)
+    return tuple(found)

@@ -5,7 +5,7 @@ overlap, as the layout wants it.
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from livecap.cues.layout import Layout
 from livecap.cues.shape import Cue, Shaper
@@ -15,11 +15,20 @@ from livecap.events import RATE, Caption
 TALK_OVER = RATE // 2  # samples that two speak at once before their lines have to stand at once
 
 
+@dataclass(frozen=True, slots=True)
+class Unmet:
+    """Cues that don't keep their layout's rules, since the speech leaves them no time."""
+
+    fast: int = 0  # that ask for more than its reading speed
+    short: int = 0  # that stand for less than its shortest time
+
+
 class Voices:
     """Captions in, cues out, like a `Shaper`. Starts never go back, and no text is lost.
 
     A cue is given out once no caption can come that would begin before it: captions come in the
-    order of their starts. `fast` counts those that ask for more than the layout's reading speed.
+    order of their starts. `fast` counts those that ask for more than the layout's reading speed,
+    `short` those that stand for less than its shortest time.
     """
 
     def __init__(self, layout: Layout, *, label: bool = False) -> None:
@@ -30,7 +39,7 @@ class Voices:
         self._reached = 0  # samples: where the last event begins
         self._waiting: list[Cue] = []  # those before which another may still come, by start
         self._series = _Series(layout)
-        self.fast = 0
+        self.fast = self.short = 0
 
     def feed(self, caption: Caption) -> list[Cue]:
         """A caption -> the cues that are final now. Its tail is not looked at."""
@@ -60,6 +69,18 @@ class Voices:
         self._waiting = []
         return self._counted(cues)
 
+    @property
+    def unmet(self) -> Unmet:
+        """What the cues so far, and those of the draft, ask too much of."""
+        drafts = self.draft()
+        return Unmet(
+            self.fast + sum(cue.fast for cue in drafts),
+            self.short + sum(self._is_short(cue) for cue in drafts),
+        )
+
+    def _is_short(self, cue: Cue) -> bool:
+        return cue.end - cue.start < self._layout.min_duration
+
     def _shaper(self, speaker: str | None) -> Shaper:
         if speaker not in self._shapers:
             layout = self._layout
@@ -80,6 +101,7 @@ class Voices:
 
     def _counted(self, cues: list[Cue]) -> list[Cue]:
         self.fast += sum(cue.fast for cue in cues)
+        self.short += sum(self._is_short(cue) for cue in cues)
         return cues
 
 
@@ -158,6 +180,7 @@ class _Series:
             last,
             end=max(last.end, cue.end),
             lines=(*last.lines, *cue.lines),
+            marks=(*last.marks, *cue.marks),
             speakers=(*_speakers(last), *_speakers(cue)),
             spoken=max(last.spoken, cue.spoken),
             estimated=last.estimated or cue.estimated,

@@ -12,9 +12,10 @@ from types import FrameType
 from typing import Protocol
 
 from livecap.config import DecodeConfig, ModelConfig, OutputConfig, VadConfig
-from livecap.cues import preset
-from livecap.errors import LivecapError, OutputError
+from livecap.cues import Unmet, preset
+from livecap.errors import ConfigError, LivecapError, OutputError
 from livecap.events import RATE, Caption, Event, Language, Unrecognised
+from livecap.frontends.made_with import settings_of
 from livecap.frontends.messages import report
 from livecap.frontends.progress import Display, clock, open_display
 from livecap.frontends.pump import ReadConfig
@@ -25,6 +26,7 @@ from livecap.sinks import Options, Source, Writer, open_writer
 from livecap.sinks.lines import record, strict_json
 
 TIMED = frozenset({"srt", "vtt"})  # formats whose cues need the times of words
+WORDS = frozenset({"vtt", "json", "jsonl"})  # formats that can hold the times of every word
 
 DONE, FAILED, SIGNALLED = 0, 1, 128  # exit statuses; a signal adds its number, as in shells
 
@@ -40,6 +42,7 @@ class BatchConfig:
     run: ModelConfig = field(default_factory=ModelConfig)
     read: ReadConfig = field(default_factory=ReadConfig)
     output: OutputConfig = field(default_factory=OutputConfig)
+    folders: Mapping[str, str] = field(default_factory=dict)  # of inputs, below what was named
 
 
 class Start(Protocol):
@@ -61,12 +64,18 @@ class Start(Protocol):
 def run_batch(paths: Sequence[str], config: BatchConfig, start: Start) -> int:
     """Caption the files -> exit status. Raises LivecapError for what stops the whole run."""
     outputs = config.output
+    if config.decode.words and not outputs.json_lines and WORDS.isdisjoint(outputs.names):
+        raise ConfigError(
+            f"--words: {' and '.join(outputs.names)} can't hold the times of words",
+            remedy="Write -f vtt or -f json, or several as in -f srt,json.",
+        )
     layout = preset(outputs.preset).with_limits(
         max_line_width=outputs.max_line_width, max_lines=outputs.max_lines
     )
     options = Options(
         layout=layout,
         words=config.decode.words,
+        marked=config.decode.words,
         language=config.decode.language,
         task=config.decode.task,
     )
@@ -98,7 +107,20 @@ def _targets(paths: Sequence[str], config: BatchConfig) -> dict[str, Targets]:
     number = int(track) if track is not None and track.isdigit() else None
     # A translation is English, whatever is spoken.
     language = "en" if config.decode.task == "translate" else config.decode.language
-    return targets_of([Source(path, number) for path in paths], config.output, language)
+    settings = {
+        name: settings_of(
+            name,
+            model=config.model,
+            decode=config.decode,
+            vad=config.vad,
+            run=config.run,
+            read=config.read,
+            output=config.output,
+        )
+        for name in config.output.names
+    }
+    sources = [Source(path, number, config.folders.get(path, "")) for path in paths]
+    return targets_of(sources, config.output, language, settings)
 
 
 class _Batch:
@@ -171,7 +193,7 @@ class _Batch:
         changed = self.signatures.pop(path, None) not in (None, signature(path))
         complete = progress.state == "finished" and not changed
         names = [target for target in self.targets[path].todo.values() if target]
-        fast = max((writer.fast for writer in self.writers.get(path, ())), default=0)
+        unmet = [writer.unmet for writer in self.writers.get(path, ())]
         try:
             self._close(path, complete=complete)
         except OutputError as error:
@@ -183,7 +205,9 @@ class _Batch:
             told = str(failure)
             report(f"livecap: {told if told.startswith(path) else f'{path}: {told}'}")
         elif progress.discarded is not None:
-            self._summarise(progress, names, fast)
+            self._summarise(progress, names, unmet)
+            if progress.doubt:
+                self.display.say(f"{path}: {progress.doubt}")
             if changed:
                 self.display.say(
                     f"{path} changed while it was read: what came later may be missing, "
@@ -202,7 +226,7 @@ class _Batch:
             report(f"livecap: {path}: {warning}")
         return names
 
-    def _summarise(self, progress: Progress, names: Sequence[Path], fast: int) -> None:
+    def _summarise(self, progress: Progress, names: Sequence[Path], unmet: Sequence[Unmet]) -> None:
         took = max(time.monotonic() - self.begun, 1e-3)
         packets = "packet" if progress.damaged == 1 else "packets"
         lost = f", {progress.damaged} damaged {packets} left out" if progress.damaged else ""
@@ -211,7 +235,7 @@ class _Batch:
             f"{progress.path}{' -> ' if names else ''}{', '.join(map(str, names))}: "
             f"{clock(progress.done)} in {took:.1f} s, "
             f"{100 * (progress.discarded or 0):.0f} % silence"
-            f"{hurried(fast, self.options.layout)}{lost}{rest}"
+            f"{hurried(unmet, self.options.layout)}{lost}{rest}"
         )
 
     def _close(self, path: str, *, complete: bool) -> None:

@@ -13,6 +13,7 @@ from livecap.audio import Block
 from livecap.config import DecodeConfig, VadConfig
 from livecap.errors import LivecapError
 from livecap.events import RATE, Caption, Event, Language
+from livecap.frontends.doubt import Doubt
 from livecap.frontends.pump import Opener, Pump
 from livecap.frontends.runs import Progress, Report
 from livecap.models.load import Loaded
@@ -37,6 +38,7 @@ class _Open:
 
     pump: Pump
     stream: StreamHandle
+    doubt: Doubt
     is_read: bool = False  # no more blocks
     done: int = 0  # media time of the last event
 
@@ -119,7 +121,8 @@ class FileRun:
         )
         labels = pump.reader.labels
         speakers = labels if len(labels) > 1 else (None,)
-        files.append(_Open(pump, service.open(config, speakers=speakers)))
+        doubt = Doubt(self._loaded.model.name, languages)
+        files.append(_Open(pump, service.open(config, speakers=speakers), doubt))
 
     def _read(self, file: _Open) -> bool:
         """Push what the source has; whether there was anything, the end included."""
@@ -143,6 +146,7 @@ class FileRun:
     def _event(self, file: _Open, event: Event) -> Report:
         if isinstance(event, Caption):
             file.done = max(file.done, event.heard)
+            file.doubt.add(event)
         elif not isinstance(event, Language):
             file.done = max(file.done, event.end)
         return file.pump.path, event
@@ -159,6 +163,7 @@ class FileRun:
             damaged=file.pump.reader.damaged,
             failure=failure,
             state=state,
+            doubt=file.doubt.message(),
         )
 
 

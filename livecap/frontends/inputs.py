@@ -25,25 +25,27 @@ MEDIA = frozenset(
 )
 
 
-def expand(typed: Sequence[str]) -> list[str]:
-    """Files, folders, patterns and '-' -> each file once, in the order typed, folders sorted.
+def expand(typed: Sequence[str]) -> dict[str, str]:
+    """Files, folders, patterns and '-' -> each file once, in the order typed, folders sorted; with
+    the folder in which it lies below the one that was named, or where the pattern begins: '' for
+    a file in that folder itself.
 
     What names no file is kept, and reported when it is opened, so that the others are captioned
     all the same. Where there are no others, folders and patterns raise AudioError at once.
     """
-    found: dict[str, str] = {}  # by where it is: one file may be named in several ways
+    found: dict[str, tuple[str, str]] = {}  # by where it is: one file may be named in several ways
     empty: dict[str, AudioError] = {}
     for text in typed:
         try:
             paths = list(_one(text))
         except AudioError as error:
-            paths = [text]
+            paths = [(text, "")]
             empty[text] = error
-        for path in paths:
-            found.setdefault(_place(path), path)
-    if empty and set(found.values()) == empty.keys():
+        for path, below in paths:
+            found.setdefault(_place(path), (path, below))
+    if empty and {path for path, _ in found.values()} == empty.keys():
         raise next(iter(empty.values()))
-    return list(found.values())
+    return dict(found.values())
 
 
 def _place(path: str) -> str:
@@ -54,21 +56,40 @@ def _place(path: str) -> str:
     return os.path.join(os.path.realpath(folder), name)
 
 
-def _one(text: str) -> Iterator[str]:
+def _one(text: str) -> Iterator[tuple[str, str]]:
+    """A file, and the folder in which it lies below what was named."""
     if text == STDIN or os.path.isfile(text):
-        yield text
+        yield text, ""
     elif os.path.isfile(text.rstrip(os.sep)):
-        yield text.rstrip(os.sep)
+        yield text.rstrip(os.sep), ""
     elif os.path.isdir(text):
-        yield from _folder(text)
+        yield from ((path, _below(path, text)) for path in _folder(text))
     elif glob.has_magic(text) and not os.path.lexists(text):
         root, *parts = _parts(text)
         matches = sorted({path for path in _matches(root, parts) if os.path.isfile(path)})
         if not matches:
             raise AudioError(f"No file matches {text!r}", remedy="Check the pattern.")
-        yield from matches
+        top = _fixed(root, parts)
+        yield from ((path, _below(path, top)) for path in matches)
     else:
-        yield text
+        yield text, ""
+
+
+def _below(path: str, top: str) -> str:
+    """The folder of a file inside `top`; empty for `top` itself."""
+    below = os.path.relpath(os.path.dirname(path) or os.curdir, top or os.curdir)
+    return "" if below == os.curdir else below
+
+
+def _fixed(root: str, parts: Sequence[str]) -> str:
+    """The folder below which a pattern's names vary."""
+    top = root
+    for part in parts[:-1]:
+        place = os.path.join(top, part)
+        if glob.has_magic(part) and not os.path.lexists(place):
+            break
+        top = place
+    return top
 
 
 def _parts(pattern: str) -> list[str]:

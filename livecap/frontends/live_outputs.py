@@ -5,7 +5,7 @@ import time
 from livecap.config import OutputConfig, Task
 from livecap.cues import preset
 from livecap.errors import ConfigError, OutputError
-from livecap.frontends.targets import OTHERS, Targets
+from livecap.frontends.targets import Targets, replacing
 from livecap.sinks import Options, Source, format_of, is_complete, plan, provenance
 
 
@@ -24,7 +24,7 @@ def targets_of(output: OutputConfig, language: str | None) -> Targets:
         )
     names = output.names if output.format else (format_of(output.output) or "srt",)
     (found,) = plan([source], names, output=output.output, language=language)
-    return Targets(source, found, dict(found))
+    return Targets(source, found, todo=dict(found))
 
 
 def refuse_written(targets: Targets) -> None:
@@ -40,11 +40,12 @@ def refuse_written(targets: Targets) -> None:
 def replaced(targets: Targets) -> list[str]:
     """Whose work is written over, since that was asked for."""
     known = provenance.known()
-    return [
-        f"{target} {OTHERS}; it is replaced, as --overwrite says"
+    told = [
+        replacing(target)
         for target in targets.todo.values()
         if target and provenance.is_foreign(target, known)
     ]
+    return [line for line in told if line]
 
 
 def options_of(output: OutputConfig, language: str | None, task: Task) -> Options:

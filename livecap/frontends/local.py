@@ -6,9 +6,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from livecap.events import RATE, Event
+from livecap.events import RATE, Caption, Event
+from livecap.frontends.audio_in import Notice
 from livecap.frontends.begin import Setup
-from livecap.frontends.prompting import fitted
+from livecap.frontends.doubt import MIN_WORDS_LIVE, Doubt
+from livecap.models.prompting import fitted
 from livecap.models.streams import live_config
 from livecap.runtime.handle import StreamHandle
 from livecap.runtime.service import Service
@@ -29,15 +31,17 @@ def load_local(model: str, setup: Setup, say: Callable[[str], None]) -> "Local":
     service.warm_up()
     assert live.updates is not None
     updates = replace(live.updates, catch_up=setup.hurries)
-    return Local(service, service.open(replace(live, updates=updates)))
+    doubt = Doubt(loaded.model.name, loaded.model.languages)
+    return Local(service, service.open(replace(live, updates=updates)), doubt)
 
 
 class Local:
     """A `captioner.Captioner`: one stream, and the service that is there for it alone."""
 
-    def __init__(self, service: Service, stream: StreamHandle) -> None:
+    def __init__(self, service: Service, stream: StreamHandle, doubt: Doubt) -> None:
         self._service = service
         self._stream = stream
+        self._doubt: Doubt | None = doubt  # until it was told
 
     def send(
         self,
@@ -52,9 +56,17 @@ class Local:
         """No more audio comes."""
         self._stream.finish()
 
-    def take(self) -> Sequence[Event]:
-        """See `runtime.handle.StreamHandle.poll`."""
-        return self._stream.poll()
+    def take(self) -> Sequence[Event | Notice]:
+        """See `runtime.handle.StreamHandle.poll`; with them a notice if the text is doubtful."""
+        taken: list[Event | Notice] = []
+        for event in self._stream.poll():
+            taken.append(event)
+            if self._doubt is not None and isinstance(event, Caption):
+                self._doubt.add(event)
+                if message := self._doubt.message(MIN_WORDS_LIVE):
+                    taken.append(Notice(message))
+                    self._doubt = None
+        return taken
 
     def wait(self, timeout: float) -> None:
         """Until something has happened, or so many seconds have passed."""

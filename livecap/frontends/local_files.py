@@ -7,9 +7,9 @@ from livecap.config import VadConfig
 from livecap.errors import ConfigError, OutputError
 from livecap.frontends.batch import BatchConfig
 from livecap.frontends.file import FileRun
-from livecap.frontends.prompting import fitted
 from livecap.frontends.pump import Pump
 from livecap.frontends.typed import model_of
+from livecap.models.prompting import fitted
 
 
 def load_files(

@@ -243,8 +243,8 @@ class _Run:
     def summarise(self, layout: Layout) -> None:
         """Duration, words and lag; and how many captions of that layout come too fast."""
         if not self.config.output.quiet:
-            fast = max((writer.fast for writer in self.writers), default=0)
-            report(f"livecap: {self.tally.summary(self._captured)}{hurried(fast, layout)}")
+            rest = hurried([writer.unmet for writer in self.writers], layout)
+            report(f"livecap: {self.tally.summary(self._captured)}{rest}")
 
 
 @contextmanager

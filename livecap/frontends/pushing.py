@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 
+from livecap.cues import Unmet
 from livecap.errors import ConfigError
 from livecap.events import RATE, Caption, Event
 from livecap.frontends.remote.delays import Delays
@@ -96,9 +97,9 @@ class Passing:
         self._line = Spoken()
 
     @property
-    def fast(self) -> int:
+    def unmet(self) -> Unmet:
         """It has no subtitles of its own."""
-        return 0
+        return Unmet()
 
     def write(self, event: Event) -> None:
         """Takes an event in."""

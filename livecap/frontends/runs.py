@@ -19,6 +19,7 @@ class Progress:
     damaged: int = 0  # packets that could not be decoded
     failure: LivecapError | None = None  # why it could not be read (to its end)
     state: str = "running"  # running, finished, stopped or failed
+    doubt: str = ""  # why its text may be wrong as a whole
 
 
 Report = tuple[str, Event] | Progress

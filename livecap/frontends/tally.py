@@ -1,8 +1,9 @@
 """Events of a live run -> its summary: how long, how many words, how late."""
 
 from collections import Counter
+from collections.abc import Sequence
 
-from livecap.cues import Layout
+from livecap.cues import Layout, Unmet
 from livecap.events import RATE, Caption, Event, Gap, Unrecognised
 from livecap.sinks.live_text import clock
 
@@ -54,7 +55,20 @@ class Tally:
         return told
 
 
-def hurried(fast: int, layout: Layout) -> str:
-    """How many captions can't be read in their time, as the rest of a line; empty if all can."""
-    captions = "1 caption is" if fast == 1 else f"{fast} captions are"
-    return f", {captions} faster than {layout.max_speed} characters a second" if fast else ""
+def hurried(unmet: Sequence[Unmet], layout: Layout) -> str:
+    """How many captions can't be read in their time, as the rest of a line; empty if all can.
+
+    Of the writers of one run: they have the same captions.
+    """
+    fast = max((one.fast for one in unmet), default=0)
+    short = max((one.short for one in unmet), default=0)
+    told = ""
+    if fast:
+        told += f", {_captions(fast)} faster than {layout.max_speed} characters a second"
+    if short:
+        told += f", {_captions(short)} shorter than {layout.min_duration / RATE:.2f} s"
+    return told
+
+
+def _captions(count: int) -> str:
+    return "1 caption is" if count == 1 else f"{count} captions are"

@@ -19,7 +19,8 @@ from livecap.engine.whisper_decoder import Room, WhisperDecoder
 from livecap.errors import ConfigError
 from livecap.events import RATE
 from livecap.models.protocol import DecodeSteps, EncodeRequest, Step, StreamingDefaults
-from livecap.models.whisper_fallback import Attempt, Fallback
+from livecap.models.whisper_attempt import Attempt
+from livecap.models.whisper_fallback import Fallback
 from livecap.models.whisper_live import StreamingDecoder
 from livecap.models.whisper_text import (
     Aligner,

@@ -18,14 +18,12 @@ from livecap.engine.sampler import Prefer, Suppress, SuppressFirst, Timestamps
 from livecap.events import Scores
 from livecap.models.protocol import Ahead, Step
 from livecap.models.runaway import SPOKEN, Runaway
+from livecap.models.whisper_attempt import NO_SPEECH, Attempt, best_of
 from livecap.online.job import PrefixState
-from livecap.text.repetition import compression_ratio
+from livecap.text.repetition import compression_ratio, is_crowded
 from livecap.tokens import Tokenizer
 
 REPETITIVE = 2.4  # compression ratio from which text counts as a loop
-UNLIKELY = -1.0  # mean log-probability below which text counts as wrong
-HOPELESS = -2.0  # mean log-probability below which no text is kept: none was ever right
-NO_SPEECH = 0.6  # probability of "no speech" from which unlikely text counts as none
 
 # How much likelier than a committed text another one must be. Whisper changes its mind about what
 # it has little to tell by, and text that is committed can't be taken back.
@@ -33,35 +31,21 @@ PREFERENCE = 3.0
 
 DENSE, BRIEFEST = 20, 16  # tokens a second, and besides: no speech in any script has more
 
+ANEW = 100  # seeds between the tries with timestamps and those without
+GUESSED = 0.5  # temperature above which text is guessed at: none such is tried the other way
+
 PHRASE = 3  # tokens: less is said again and again where there is nothing to hear
 SURE = -0.4  # mean log-probability from which a repetition is believed, if no context led there
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """One decoding of a window, judged."""
+class _Window:
+    """What is decoded."""
 
-    tokens: tuple[int, ...]
-    probs: tuple[float, ...]  # of each token
-    text: str
-    scores: Scores
-    looped: bool  # it was stopped, or its text repeats itself
-    cut: bool  # it reached the most tokens there may be
-
-    @property
-    def is_bad(self) -> bool:
-        """Whether a higher temperature should be tried."""
-        return self.looped or (self.scores.average_logprob < UNLIKELY and not self.is_silence)
-
-    def with_no_speech(self, probability: float) -> "Attempt":
-        """The same, judged by another probability of no speech."""
-        return replace(self, scores=replace(self.scores, no_speech_probability=probability))
-
-    @property
-    def is_silence(self) -> bool:
-        """Whether there was nothing to hear."""
-        unlikely = self.scores.average_logprob < UNLIKELY
-        return unlikely and self.scores.no_speech_probability > NO_SPEECH
+    memory: Memory
+    language: str
+    seconds: float  # of audio
+    deadline: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,16 +76,41 @@ class Fallback:
     ) -> Generator[Step, Any, Attempt]:
         """Decode `seconds` of audio at rising temperatures until the text is believable.
 
-        If it never is, the likeliest is taken. `prefix` is what is known of the text. Before a
-        deadline all temperatures are begun at once when the first text isn't believable.
+        If it never is because it loops, it is tried the other way, without timestamps or with them,
+        which leads past most loops. In the end the likeliest is taken. `prefix` is what is known of
+        the text. Before a deadline all temperatures are begun at once when the first text isn't
+        believable, and the other way is tried at the first alone.
         """
-        start = self.tokenizer.prompt(language, task=config.task, timestamps=config.timestamps)
+        window = _Window(memory, language, seconds, deadline)
+        ladder: Sequence[float] = config.temperatures
+        found, attempts = yield from self._rise(window, config, ladder, context, seed, prefix)
+        if found is None and any(attempt.looped for attempt in attempts):
+            other = replace(config, no_timestamps=config.timestamps, prompt="", hotwords="")
+            ladder = ladder[:1] if deadline < math.inf else _unguessed(ladder)
+            found, more = yield from self._rise(window, other, ladder, (), seed + ANEW, None)
+            attempts += more
+        best = found or best_of(attempts)
+        if config.timestamps:
+            return best
+        return best.untimed(self.tokenizer.specials.timestamp_begin)
+
+    def _rise(
+        self,
+        window: _Window,
+        config: DecodeConfig,
+        temperatures: Sequence[float],
+        context: Sequence[int],
+        seed: int,
+        prefix: PrefixState | None,
+    ) -> Generator[Step, Any, tuple[Attempt | None, list[Attempt]]]:
+        """One way to decode, at rising temperatures: the first believable text, if there is one,
+        and those before it.
+        """
+        seconds, deadline = window.seconds, window.deadline
+        start = self._start(window.language, config)
         runaway = self._runaway(seconds)
-        common = self._request(start, memory, config, runaway, seconds=seconds, deadline=deadline)
-        draft = () if prefix is None else prefix.draft
-        if prefix and prefix.committed:
-            common = replace(common, rules=(*common.rules, Prefer(prefix.committed, PREFERENCE)))
-        greedy, hot = self._tries(common, config, context, seed, draft)
+        common = self._request(window, start, config, runaway, prefix)
+        greedy, hot = self._tries(common, config, temperatures, context, seed, prefix)
         attempts: list[Attempt] = []
         unled: float | None = None  # probability of no speech where nothing leads the model
         for request in (*greedy, *hot):
@@ -109,21 +118,21 @@ class Fallback:
                 yield Ahead(hot)
             decoded: Decoded = yield request
             led = len(request.prompt) > len(start)
-            attempt = self._judge(decoded, runaway, led=led)
+            attempt = self._judge(decoded, runaway, seconds, led=led)
             if led and attempt.is_bad:
                 if unled is None:
-                    unled = yield from self._no_speech(memory, start)
+                    unled = yield from self._no_speech(window.memory, start)
                 attempt = attempt.with_no_speech(unled)
-            likely = any(earlier.scores.average_logprob >= UNLIKELY for earlier in attempts)
+            likely = any(earlier.is_likely for earlier in attempts)
             if likely and not led:
                 # Unled, the model has found a likely text, if one that loops: it is no silence.
                 attempt = attempt.with_no_speech(NO_SPEECH)
             if deadline < math.inf and not led and self._is_said_once(decoded, attempt, seconds):
-                return replace(attempt, looped=False)
+                return replace(attempt, looped=False), attempts
             if not attempt.is_bad:
-                return attempt
+                return attempt, attempts
             attempts.append(attempt)
-        return _best(attempts)
+        return None, attempts
 
     def _is_said_once(self, decoded: Decoded, attempt: Attempt, seconds: float) -> bool:
         """Whether what a loop repeats is believable as it stands, for those who wait for it: said
@@ -143,16 +152,20 @@ class Fallback:
         self,
         common: Request,
         config: DecodeConfig,
+        temperatures: Sequence[float],
         context: Sequence[int],
         seed: int,
-        draft: Sequence[int],
+        prefix: PrefixState | None,
     ) -> tuple[tuple[Request, ...], tuple[Request, ...]]:
         """Those at the first temperature, and those at all others."""
         start, room = common.prompt, common.limit
-        first, *others = config.temperatures
+        first, *others = temperatures
+        draft = prefix.draft if prefix else ()
 
-        def request(temperature: float, number: int, before: Sequence[int]) -> Request:
-            prompt = (*self._leading(before), *start)
+        given = self.given(config)
+
+        def request(temperature: float, number: int, before: Sequence[int] = ()) -> Request:
+            prompt = (*self._leading(given, before), *start)
             limit = min(len(prompt) + room, self.limit)
             return replace(
                 common,
@@ -161,20 +174,23 @@ class Fallback:
                 temperature=temperature,
                 seed=seed + number,
                 watch=(len(prompt) - len(start), self.tokenizer.specials.nospeech),
-                draft=() if temperature or number else tuple(draft)[: limit - len(prompt) - 1],
+                draft=() if temperature or number else draft[: limit - len(prompt) - 1],
             )
 
-        given = self.given(config)
-        greedy = [request(first, 0, [*given, *context])]
+        greedy = [request(first, 0, context)]
         if context:
             # A text that goes on from a loop most likely loops: it is tried again without.
-            greedy.append(request(first, 1, given))
-        hot = [request(other, len(greedy) + place, given) for place, other in enumerate(others)]
+            greedy.append(request(first, 1))
+        hot = [request(other, len(greedy) + place) for place, other in enumerate(others)]
         return tuple(greedy), tuple(hot)
 
-    def _leading(self, before: Sequence[int]) -> tuple[int, ...]:
-        """Text that the model goes on from -> the start of a prompt."""
-        last = before[-(self.limit // 2 - 1) :]
+    def _leading(self, given: Sequence[int], context: Sequence[int]) -> tuple[int, ...]:
+        """Text that the model goes on from -> the start of a prompt. What the user gave stays; of
+        the text so far there is as much of its end as fits behind it.
+        """
+        capacity = self.limit // 2 - 1
+        left = max(capacity - len(given), 0)
+        last = [*given, *context[max(len(context) - left, 0) :]][-capacity:]
         return (self.tokenizer.specials.startofprev, *last) if last else ()
 
     def decode_once(
@@ -190,41 +206,43 @@ class Fallback:
         deadline: float = math.inf,
     ) -> Generator[Step, Any, Attempt]:
         """As `decode`, at the first temperature alone."""
-        start = self.tokenizer.prompt(language, task=config.task, timestamps=config.timestamps)
-        runaway = self._runaway(seconds)
-        common = self._request(start, memory, config, runaway, seconds=seconds, deadline=deadline)
-        draft = () if prefix is None else prefix.draft
-        if prefix and prefix.committed:
-            common = replace(common, rules=(*common.rules, Prefer(prefix.committed, PREFERENCE)))
-        (request, *_), _ = self._tries(common, config, context, seed, draft)
+        window = _Window(memory, language, seconds, deadline)
+        start, runaway = self._start(language, config), self._runaway(seconds)
+        common = self._request(window, start, config, runaway, prefix)
+        once = config.temperatures[:1]
+        (request, *_), _ = self._tries(common, config, once, context, seed, prefix)
         decoded: Decoded = yield request
-        attempt = self._judge(decoded, runaway, led=len(request.prompt) > len(start))
-        if attempt.scores.average_logprob < HOPELESS:
-            return replace(attempt, tokens=())
+        attempt = self._judge(decoded, runaway, seconds, led=len(request.prompt) > len(start))
+        if attempt.is_hopeless:
+            return attempt.without_text(looped=attempt.looped)
         return attempt
+
+    def _start(self, language: str, config: DecodeConfig) -> list[int]:
+        return self.tokenizer.prompt(language, task=config.task, timestamps=config.timestamps)
 
     def _runaway(self, seconds: float) -> Runaway:
         return Runaway(self.tokenizer.specials.timestamp_begin, int(SPOKEN * seconds))
 
     def _request(
         self,
+        window: _Window,
         start: Sequence[int],
-        memory: Memory,
         config: DecodeConfig,
         runaway: Runaway,
-        *,
-        seconds: float,
-        deadline: float,
+        prefix: PrefixState | None,
     ) -> Request:
         """What all tries have in common. Its limit is what may come after the prompt."""
+        rules = self._rules(config)
+        if prefix and prefix.committed:
+            rules = (*rules, Prefer(prefix.committed, PREFERENCE))
         return Request(
             prompt=tuple(start),
-            limit=min(self.limit // 2, int(DENSE * seconds) + BRIEFEST),
+            limit=min(self.limit // 2, int(DENSE * window.seconds) + BRIEFEST),
             ends=frozenset({self.tokenizer.specials.eot}),
-            rules=self._rules(config),
-            memory=memory,
+            rules=rules,
+            memory=window.memory,
             halt=runaway,
-            deadline=deadline,
+            deadline=window.deadline,
         )
 
     def _no_speech(self, memory: Memory, start: Sequence[int]) -> Generator[Step, Any, float]:
@@ -248,7 +266,7 @@ class Fallback:
         )
         return (*rules, grammar)
 
-    def _judge(self, decoded: Decoded, runaway: Runaway, *, led: bool) -> Attempt:
+    def _judge(self, decoded: Decoded, runaway: Runaway, seconds: float, *, led: bool) -> Attempt:
         tokens = decoded.sampled
         text = self.tokenizer.decode(tokens)
         ratio = compression_ratio(text)
@@ -258,6 +276,8 @@ class Fallback:
             looped = False
         if looped:
             tokens = runaway.once(tokens)
+        if is_crowded(self.tokenizer.decode(tokens), seconds):
+            looped, tokens = True, []  # which of it was said, nobody knows
         scores = Scores(
             tokens=tuple(tokens),
             temperature=decoded.request.temperature,
@@ -269,8 +289,6 @@ class Fallback:
         return Attempt(tuple(tokens), probs, text, scores, looped, decoded.status == "limit")
 
 
-def _best(attempts: Sequence[Attempt]) -> Attempt:
-    """None is believable: the likeliest, if it may be right at all."""
-    whole = [attempt for attempt in attempts if not attempt.looped] or attempts
-    best = max(whole, key=lambda attempt: attempt.scores.average_logprob)
-    return best if best.scores.average_logprob >= HOPELESS else replace(best, tokens=())
+def _unguessed(temperatures: Sequence[float]) -> Sequence[float]:
+    """Those at which something is tried that was not asked for."""
+    return [one for one in temperatures if one <= GUESSED] or temperatures[:1]

@@ -15,7 +15,8 @@ from livecap.engine.request import Memory
 from livecap.engine.whisper_decoder import WhisperDecoder
 from livecap.events import RATE
 from livecap.models.protocol import DecodeSteps, EncodeRequest, Step
-from livecap.models.whisper_fallback import Attempt, Fallback
+from livecap.models.whisper_attempt import Attempt
+from livecap.models.whisper_fallback import Fallback
 from livecap.models.whisper_text import Aligner
 from livecap.online.job import DecodeJob, Hypothesis, PrefixState, TextSpan
 from livecap.online.speech_buffer import Pcm

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from livecap.events import Scores, Word
 from livecap.online.job import TextSpan
+from livecap.text.sentences import ends_sentence
 from towers.whisper import SAMPLES_PER_ROW
 
 Pcm = NDArray[np.float32]
@@ -17,7 +18,6 @@ LOUD = 90  # percentile of a window's loudness that speech in it has
 QUIET = 0.15  # of that: below is a pause
 PAUSE = 8 * SAMPLES_PER_ROW  # samples, 0.16 s: so long a quiet end of a word is no part of it
 SOUND = 4  # rows, 80 ms: what is loud for a shorter time, with pauses around it, is no word
-SENTENCE_END = ".。!！?？"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def timed(aligned: Sequence[Aligned], scores: Scores, pcm: Pcm) -> TextSpan:
     for place, (word, peak) in enumerate((one.word, one.peak) for one in aligned):
         assert word.start is not None
         assert word.end is not None
-        opens = place == 0 or words[place - 1].text.rstrip()[-1:] in SENTENCE_END
+        opens = place == 0 or ends_sentence(words[place - 1].text)
         opens = opens and place + 1 < len(words)
         start, end = _voiced(pcm, word.start, word.end, quiet, peak if opens else None)
         if word.end - word.start <= most and place not in (0, len(words) - 1):

@@ -28,7 +28,8 @@ class _Span:
     pcm: Pcm | None = None  # taken from the buffer once nothing can be added
 
     def length(self, now: int) -> int:
-        return (now if self.stop is None else self.stop) - self.start
+        """Samples of it, of what has been judged."""
+        return (now if self.stop is None else min(now, self.stop)) - self.start
 
 
 class Segmenter:

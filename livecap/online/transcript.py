@@ -1,12 +1,14 @@
 """Hypotheses and commits, in the order of their segments -> events on the media timeline."""
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from livecap.events import Caption, Event, Language, Scores, Silence, Unrecognised, Word
 from livecap.online.job import Hypothesis, TextSpan
 from livecap.online.speech_buffer import Segment
 
 SURE_LANGUAGE = 0.5  # probability from which a detected language is kept (faster-whisper's)
+CLAUSE_MARKS = ",;:，、；：،؛"  # that belong to what was said before, and begin no line
 LANGUAGE_SEGMENTS = 4  # segments after which the likeliest language so far is kept anyway
 
 
@@ -33,6 +35,8 @@ class Transcript:
         self._events: list[Event] = []  # that have not been taken
         self._gaps: list[tuple[int, int]] = []  # media times without audio, not yet passed
         self._detected: list[tuple[str, float]] = []
+        self._spoken = 0  # media time at which the last word ends
+        self._line: int | None = None  # number of the segment whose line goes on
 
     def take(self) -> list[Event]:
         """What has happened since the last call, in order."""
@@ -80,6 +84,9 @@ class Transcript:
 
     def commit(self, number: int, segment: Segment, commit: Commit) -> None:
         """Words of a segment that goes on, or its end."""
+        commit = commit if self._line == number else _opened(commit)
+        said = bool(commit.words) or self._line == number
+        self._line = number if said and not commit.final else None
         first = commit.words[0].start if commit.words else None
         at = min(commit.start if first is None else first, len(segment.pcm) - 1)
         start, _ = segment.span(at, at + 1)
@@ -89,7 +96,7 @@ class Transcript:
                 segment=number,
                 start=start,
                 heard=max(segment.end(commit.processed), start + 1),
-                words=tuple(_placed(word, segment) for word in commit.words),
+                words=self._placed(commit.words, segment),
                 tail=commit.tail,
                 final=commit.final,
                 language=commit.language,
@@ -134,16 +141,41 @@ class Transcript:
             segment=hypothesis.job.number,
             start=start,
             heard=max(segment.end(span.stop), start + 1),
-            words=tuple(_placed(word, segment) for word in span.words),
+            words=self._placed(span.words, segment),
             language=hypothesis.language,
             speaker=self.speaker,
             scores=span.scores,
         )
 
+    def _placed(self, words: Iterable[Word], segment: Segment) -> tuple[Word, ...]:
+        """Words timed in their segment's audio -> the same on the media timeline, none beginning
+        before the one ahead of it has ended: hypotheses and neighbours may claim the same audio.
+        """
+        placed: list[Word] = []
+        for word in words:
+            if word.start is None or word.end is None:
+                placed.append(word)
+                continue
+            start, end = segment.span(word.start, word.end)
+            start = max(start, self._spoken)
+            self._spoken = end = max(end, start)
+            placed.append(Word(word.text, start, end, word.probability))
+        return tuple(placed)
 
-def _placed(word: Word, segment: Segment) -> Word:
-    """A word timed in its segment's audio -> the same on the media timeline."""
-    if word.start is None or word.end is None:
-        return word
-    start, end = segment.span(word.start, word.end)
-    return Word(word.text, start, end, word.probability)
+
+def _opened(commit: Commit) -> Commit:
+    """What begins a line, without the mark that a decoder puts before words that go on from the
+    line before: that one is said, and final.
+    """
+    words = list(commit.words)
+    while words and words[0].text.lstrip()[:1] in (*CLAUSE_MARKS, ""):
+        word = words.pop(0)
+        text = word.text.lstrip()
+        space = word.text[: len(word.text) - len(text)]
+        text = text.lstrip(CLAUSE_MARKS)
+        if text.strip():
+            words.insert(0, replace(word, text=text if text[0].isspace() else space + text))
+    tail = commit.tail
+    if not words and tail.lstrip()[:1] in tuple(CLAUSE_MARKS):
+        tail = tail.lstrip().lstrip(CLAUSE_MARKS)
+    return replace(commit, words=tuple(words), tail=tail)

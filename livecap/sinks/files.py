@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import BinaryIO
 
 from livecap.errors import OutputError
+from livecap.sinks.copies import drop_same, put_aside, refuse_media
 
 MARKER = ".partial"  # stands beside an output for as long as that is incomplete
 REWRITE = ".rewrite"  # a new version on its way; no longer than MARKER, so that names fit
-BEFORE = ".oldcopy"  # what is being overwritten, until the new one is complete; as long as MARKER
 CHUNK = 1 << 20  # bytes copied at a time
 
 
@@ -35,7 +35,7 @@ def open_raw(path: Path, mode: str) -> FileIO:
 class OutputFile:
     """A file written by position, with a marker beside it until `close`.
 
-    A complete file that it overwrites stands beside it, too, until the new one is complete.
+    What it replaces stays beside it, see `copies`; a file that is no text is never replaced.
 
     A write that fails (disk full, device gone) moves all that was written to a new temporary
     folder and goes on there; `close` then raises OutputError, which says where the text is.
@@ -49,6 +49,7 @@ class OutputFile:
         self._failure: OSError | None = None  # why the file had to be moved
         self._size = 0  # bytes written
         self._sound = 0  # bytes that read well even if the write under way fails
+        self._copy: Path | None = None  # of what stood here before
         if not overwrite and is_complete(path):
             raise OutputError(
                 f"{path} exists", remedy="Ask for it to be overwritten, or choose another name."
@@ -111,7 +112,8 @@ class OutputFile:
             ) from self._failure
         if complete:
             marker(self._wanted).unlink(missing_ok=True)
-            _before(self._wanted).unlink(missing_ok=True)
+            if self._copy is not None:
+                drop_same(self._copy, self._wanted)
 
     def _keep(self, step: Callable[[], None]) -> None:
         """The step, in a temporary folder if it fails where we are."""
@@ -198,13 +200,15 @@ class OutputFile:
             raise
 
     def _put_aside(self) -> None:
-        """Move a complete file out of the way; where that can't be done, it is written over."""
+        """Move a complete file out of the way."""
+        refuse_media(self._wanted)
         open_raw(self._wanted, "r+").close()  # raises where it may not be written
         mode = self._wanted.stat().st_mode
-        with suppress(OSError):
-            os.replace(self._wanted, _before(self._wanted))
+        self._copy = put_aside(self._wanted)
+        if self._copy is not None:
             open_raw(self._wanted, "w").close()
-            self._wanted.chmod(mode)
+            with suppress(OSError):  # some file systems have no modes
+                self._wanted.chmod(mode)
 
     def _vanished(self) -> None:
         if self._failure is None:
@@ -223,10 +227,6 @@ def _lock(file: FileIO) -> None:
         raise OSError(errno.EBUSY, "another process is writing it") from error
     except OSError:  # a file system without locks
         return
-
-
-def _before(path: Path) -> Path:
-    return path.with_name(path.name + BEFORE)
 
 
 class OutputStream:

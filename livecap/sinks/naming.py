@@ -31,6 +31,7 @@ class Source:
 
     path: str  # '-' for standard input
     track: int | None = None  # of its audio tracks, where one was asked for
+    folder: str = ""  # in which it lies below the folder that was named
 
     @property
     def name(self) -> str:
@@ -53,7 +54,8 @@ def plan(
     """For each source, the path of each format's output; None is standard output.
 
     `output` is what -o says: None (beside the input; standard output for standard input), '-'
-    (standard output), a folder that exists or ends in '/', a template with {stem}, {ext}, {lang},
+    (standard output), a folder that exists or ends in '/' (in which the tree of a named folder is
+    made anew), a template with {stem}, {ext}, {lang},
     {name} or {track}, or one file's name. {lang} is `language`, the forced one, or 'und' until one
     is detected: see `relabelled`. Outputs that would coincide take the
     input's full name ('talk.mp3.srt'), then its track, then a number. Names too long for the
@@ -99,16 +101,15 @@ def relabelled(
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Outputs in a folder, or each beside its input."""
+    """Outputs in a folder, as the inputs lie in the one that was named; or beside the inputs."""
 
     folder: str | None
 
     def path(self, source: Source, base: str, ext: str) -> Path:
         """Where an output with this base name goes."""
-        folder = self.folder
-        if folder is None:
-            folder = "" if source.path == STDIN else os.path.dirname(source.path)
-        return Path(folder) / f"{base}.{ext}"
+        if self.folder is not None:
+            return Path(self.folder, source.folder, f"{base}.{ext}")
+        return Path("" if source.path == STDIN else os.path.dirname(source.path), f"{base}.{ext}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +187,12 @@ def _one_file(
 ) -> dict[str, Path | None]:
     """A file's name as given, or with each format's suffix."""
     path, named = Path(output), format_of(output)
+    ending = _ending(path.name)
     if not path.name:
         raise ConfigError("-o names nothing", remedy="Name a file, or a folder as in -o out/.")
+    is_device = path.exists() and not path.is_file()
+    if not is_device:
+        _check_ending(ending, output)
     if len(sources) > 1:
         raise ConfigError(
             f"{len(sources)} inputs can't all be written to {output}",
@@ -203,7 +208,7 @@ def _one_file(
             remedy=f"Write -f {named}, or another name after -o.",
         )
     else:
-        bare = not path.suffix and not os.path.exists(output)
+        bare = not ending and not is_device
         found = {formats[0]: path.with_name(f"{path.name}.{formats[0]}") if bare else path}
     if any(source.path != STDIN and _key(Path(source.path)) in _keys(found) for source in sources):
         raise ConfigError(f"{output} is the input", remedy="Choose another name after -o.")
@@ -219,6 +224,20 @@ def _to_stdout(sources: Sequence[Source], formats: Sequence[str]) -> dict[str, P
     return dict.fromkeys(formats)
 
 
+def _ending(name: str) -> str:
+    found = SUFFIX.search(name)
+    return found[0] if found else ""
+
+
+def _check_ending(ending: str, output: str) -> None:
+    """Refuse a name that ends like media, or like captions that are not written."""
+    if ending and format_of(f"_{ending}") is None:
+        raise ConfigError(
+            f"{output} ends in {ending}, which is no format that is written",
+            remedy=f"Known are {', '.join(f'.{known}' for known in FORMATS)}.",
+        )
+
+
 def _check_template(pattern: str, formats: Sequence[str]) -> None:
     fields = list(_fields(pattern))
     for field in fields:
@@ -232,6 +251,12 @@ def _check_template(pattern: str, formats: Sequence[str]) -> None:
             f"the name {pattern} is the same for {' and '.join(formats)}",
             remedy="Put {ext} into it.",
         )
+    if not pattern.endswith("{ext}"):
+        _check_ending(_ending(pattern), pattern)
+        if format_of(pattern) not in formats:
+            raise ConfigError(
+                f"the name {pattern} does not end in {formats[0]}", remedy="Put .{ext} behind it."
+            )
 
 
 def _fields(pattern: str) -> Iterator[str]:

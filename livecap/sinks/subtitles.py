@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from livecap.cues import Cue, Layout, Voices
+from livecap.cues import Cue, Layout, Unmet, Voices
 from livecap.events import (
     Caption,
     Event,
@@ -15,7 +15,7 @@ from livecap.events import (
     Unrecognised,
     Voice,
 )
-from livecap.sinks.times import clock
+from livecap.sinks.times import clock, milliseconds
 
 MEASURED = "NOTE times from here on are measured\n\n"
 ESTIMATED = "NOTE times from here on are estimated\n\n"
@@ -39,9 +39,9 @@ class Srt:
         return text
 
     @property
-    def fast(self) -> int:
-        """Cues so far that ask for more than the layout's reading speed."""
-        return self._shaper.fast + sum(cue.fast for cue in self._shaper.draft())
+    def unmet(self) -> Unmet:
+        """Cues so far that don't keep the layout's rules."""
+        return self._shaper.unmet
 
     def draft(self) -> str:
         """The cues that follow if nothing more comes."""
@@ -55,10 +55,13 @@ class Srt:
 
 
 class Vtt:
-    """WebVTT: escaped text, speakers as voice tags, a note where times are estimated."""
+    """WebVTT: escaped text, speakers as voice tags, a note where times are estimated. With `words`,
+    each word that is known to begin inside its cue has that time before it.
+    """
 
-    def __init__(self, layout: Layout) -> None:
+    def __init__(self, layout: Layout, *, words: bool = False) -> None:
         self._shaper = Voices(layout)
+        self._words = words
         self._estimated = False  # what the last note said; measured is the rule
 
     def head(self) -> str:
@@ -72,9 +75,9 @@ class Vtt:
         return text
 
     @property
-    def fast(self) -> int:
-        """Cues so far that ask for more than the layout's reading speed."""
-        return self._shaper.fast + sum(cue.fast for cue in self._shaper.draft())
+    def unmet(self) -> Unmet:
+        """Cues so far that don't keep the layout's rules."""
+        return self._shaper.unmet
 
     def draft(self) -> str:
         """The cues that follow if nothing more comes."""
@@ -86,7 +89,8 @@ class Vtt:
             if cue.estimated != estimated:
                 estimated = cue.estimated
                 text += ESTIMATED if estimated else MEASURED
-            text += f"{clock(cue.start, '.')} --> {clock(cue.end, '.')}\n{_vtt_text(cue)}\n\n"
+            text += f"{clock(cue.start, '.')} --> {clock(cue.end, '.')}\n"
+            text += f"{_vtt_text(cue, words=self._words)}\n\n"
         return text
 
 
@@ -108,16 +112,31 @@ def _srt_text(cue: Cue) -> str:
     return "\n".join(cue.lines).replace("-->", "->")
 
 
-def _vtt_text(cue: Cue) -> str:
+def _vtt_text(cue: Cue, *, words: bool) -> str:
+    rows = _with_times(cue) if words else [_escaped(line) for line in cue.lines]
     if not cue.speakers:
-        return _voiced(cue.speaker, "\n".join(cue.lines))
-    rows = zip(cue.speakers, cue.lines, strict=True)
-    return "\n".join(_voiced(speaker, line) for speaker, line in rows)
+        return _voiced(cue.speaker, "\n".join(rows))
+    pairs = zip(cue.speakers, rows, strict=True)
+    return "\n".join(_voiced(speaker, row) for speaker, row in pairs)
+
+
+def _with_times(cue: Cue) -> list[str]:
+    """Escaped lines with the times of words, each later than the one before and inside the cue."""
+    rows, last, end = list[str](), milliseconds(cue.start), milliseconds(cue.end)
+    for line, marks in zip(cue.lines, cue.marks, strict=True):
+        row, done = "", 0
+        for at, sample in marks:
+            if last < milliseconds(sample) < end:
+                row += f"{_escaped(line[done:at])}<{clock(sample, '.')}>"
+                done, last = at, milliseconds(sample)
+        rows.append(row + _escaped(line[done:]))
+    return rows
 
 
 def _voiced(speaker: str | None, text: str) -> str:
+    """Escaped text after its speaker's tag."""
     voice = " ".join((speaker or "").split())
-    return (f"<v {_escaped(voice)}>" if voice else "") + _escaped(text)
+    return (f"<v {_escaped(voice)}>" if voice else "") + text
 
 
 def _escaped(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 
+from livecap.cues import Unmet
 from livecap.events import RATE, Caption, Event, Gap, Language, Unrecognised, Word
 from livecap.sinks.document import DiskDocument, Document, Place
 from livecap.sinks.files import OutputFile, OutputStream
@@ -28,9 +29,9 @@ class VerboseJson:
         self._duration = 0  # samples
 
     @property
-    def fast(self) -> int:
+    def unmet(self) -> Unmet:
         """It has no subtitles."""
-        return 0
+        return Unmet()
 
     def write(self, event: Event) -> None:
         """Takes an event in. Raises OutputError if it can't be kept anywhere."""

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, Literal, Protocol
 
-from livecap.cues import PRESETS, Layout
+from livecap.cues import PRESETS, Layout, Unmet
 from livecap.errors import ConfigError, OutputError
 from livecap.events import Event
 from livecap.sinks import verbose_json
@@ -20,8 +20,8 @@ class Writer(Protocol):
     """Where events go. What was written is on disk, and parses, after every call."""
 
     @property
-    def fast(self) -> int:
-        """Subtitles so far that ask for more than their layout's reading speed."""
+    def unmet(self) -> Unmet:
+        """Subtitles so far that don't keep their layout's rules."""
 
     def write(self, event: Event) -> None:
         """Takes an event in. Raises OutputError if it can't be kept anywhere."""
@@ -47,6 +47,7 @@ class Options:
 
     layout: Layout = PRESETS["netflix"]  # of srt and vtt cues
     words: bool = False  # json: the times of every word, where there are any
+    marked: bool = False  # vtt: the same, inside the cues
     language: str | None = None  # json: the language, where it is known beforehand
     task: Literal["transcribe", "translate"] = "transcribe"  # json
 
@@ -55,7 +56,7 @@ LINES: MappingProxyType[str, Callable[[Options], Format]] = MappingProxyType(
     {
         "txt": lambda options: Text(),
         "srt": lambda options: Srt(options.layout),
-        "vtt": lambda options: Vtt(options.layout),
+        "vtt": lambda options: Vtt(options.layout, words=options.marked),
         "jsonl": lambda options: JsonLines(),
         "tsv": lambda options: Tsv(),
     }
@@ -106,9 +107,9 @@ class FileWriter:
         self._append(format.head())
 
     @property
-    def fast(self) -> int:
+    def unmet(self) -> Unmet:
         """See `Writer`."""
-        return _fast(self._format)
+        return _unmet(self._format)
 
     def write(self, event: Event) -> None:
         """Takes an event in. Raises OutputError if it can't be kept anywhere."""
@@ -142,9 +143,9 @@ class StreamWriter:
         self._send(format.head())
 
     @property
-    def fast(self) -> int:
+    def unmet(self) -> Unmet:
         """See `Writer`."""
-        return _fast(self._format)
+        return _unmet(self._format)
 
     def write(self, event: Event) -> None:
         """Takes an event in. Raises OutputError if it can't be kept anywhere."""
@@ -160,8 +161,8 @@ class StreamWriter:
             self._stream.write(text.encode("utf-8", "replace"))
 
 
-def _fast(format: Format) -> int:
-    return format.fast if isinstance(format, Srt | Vtt) else 0
+def _unmet(format: Format) -> Unmet:
+    return format.unmet if isinstance(format, Srt | Vtt) else Unmet()
 
 
 def _on_disk(format: str, file: OutputFile, options: Options) -> Writer:

@@ -9,6 +9,9 @@ COPIES_OF_SHORT = 4
 COPIES_OF_LONG = 3
 SHORTEST_LOOP = 20  # tokens in all copies together; "no, no, no, no, no, no" has 12
 
+FASTEST = 7  # words a second: auctioneers reach it, conversation has 3
+WORDS_BESIDES = 2  # that short audio may have more: its ends are cut close
+
 
 def compression_ratio(text: str) -> float:
     """How many times shorter zlib makes the text; above 2.4 it most likely repeats itself.
@@ -17,6 +20,13 @@ def compression_ratio(text: str) -> float:
     """
     data = text.encode()
     return len(data) / len(zlib.compress(data))
+
+
+def is_crowded(text: str, seconds: float) -> bool:
+    """Whether nobody can say so much in the time. Only words between spaces are counted: how many
+    characters can be said depends on the script.
+    """
+    return len(text.split()) > int(FASTEST * seconds) + WORDS_BESIDES
 
 
 def loop_start(items: Sequence[Hashable], shortest: int = SHORTEST_LOOP) -> int | None:

@@ -108,6 +108,38 @@ def test_a_burst_does_not_end_following(server: Running, browser: Browser) -> No
         page.context.close()
 
 
+def test_a_phone_that_nobody_touches_follows_to_the_end(server: Running, browser: Browser) -> None:
+    """Tails that grow row by row and are gone, rows of several lines, and a button bar that folds:
+    none of them is a reader who scrolls up. A gesture is.
+    """
+    with speaking(server, "phone") as (_, query, say):
+        context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+        page = context.new_page()
+        page.goto(f"http://{server.host}/view/phone{query}")
+        for n in range(60):
+            words = ["word"] * (3 + 11 * (n % 5))
+            for count in range(2, len(words), 4):
+                say("", tail=" " + " ".join(words[:count]), final=False)
+            say(" ".join(words) + f" {n}.")
+            if n % 7 == 0:
+                page.set_viewport_size({"width": 390, "height": 844 - 60 * (n % 2)})
+                wait(page, f"document.querySelectorAll('#log p').length === {n + 1}")
+                settled(page)
+                assert page.is_hidden("#more"), n
+                assert page.evaluate(SEEN), n
+        wait(page, "document.querySelectorAll('#log p').length === 60")
+        settled(page)
+        assert page.evaluate(SEEN)
+        assert page.is_hidden("#more")
+        page.hover("#log")
+        page.mouse.wheel(0, -900)
+        wait(page, "log.scrollHeight - log.scrollTop - log.clientHeight > 300")
+        settled(page)
+        say("One more.")
+        wait(page, "document.getElementById('more').textContent === '1 new line'")
+        page.context.close()
+
+
 WIDE = {
     "Japanese": "日本語の字幕は空白がない。行の終わりを探さなければなりません。" * 6 + "終わり。",
     "German": "Donaudampfschifffahrtsgesellschaftskapitänsmützenabzeichen" * 4 + "Ende",

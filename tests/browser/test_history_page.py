@@ -130,12 +130,25 @@ def test_there_is_nothing_of_it_without_a_history(server: Running, browser: Brow
     page.close()
 
 
+def test_an_empty_history_says_so(browser: Browser, tmp_path: Path) -> None:
+    with serving(toned(), ServeConfig(history=str(tmp_path / "history.db"))) as server:
+        page = browser.new_page()
+        page.goto(f"http://{server.host}/")
+        wait(page, "!document.getElementById('past-open').hidden")
+        page.click("#past-open")
+        told = "document.getElementById('past-status').textContent"
+        wait(page, f"{told}.startsWith('The history is empty')")
+        page.fill("#past-query", "zebra")
+        wait(page, f"{told} === 'Nothing was found.'")
+        page.close()
+
+
 def test_a_key_is_needed_first(browser: Browser, tmp_path: Path) -> None:
     config = ServeConfig(history=str(tmp_path / "history.db"))
     with serving(toned(), config, keys=("right",)) as server:
         page = browser.new_page()
         page.goto(f"http://{server.host}/")
-        wait(page, "document.getElementById('status').textContent.includes('needs a key')")
+        wait(page, "document.getElementById('problem').textContent.includes('needs a key')")
         assert not page.is_visible("#past-open")
         page.fill("#key", "right")
         page.press("#key", "Tab")

@@ -17,7 +17,9 @@ def test_a_reader_who_scrolls_up_stays_there(server: Running, browser: Browser) 
         page.goto(f"http://{server.host}/view/scroll{query}")
         wait(page, "document.querySelectorAll('#log p').length === 60")
         assert page.evaluate("log.scrollHeight - log.scrollTop - log.clientHeight") < 40
-        page.evaluate("log.scrollTop = 100")
+        page.hover("#log")
+        page.mouse.wheel(0, -900)
+        wait(page, "log.scrollHeight - log.scrollTop - log.clientHeight > 800")
         page.wait_for_timeout(100)
         before = page.evaluate("log.scrollTop")
         for n in range(50):
@@ -51,6 +53,8 @@ def test_ten_thousand_lines_still_scroll(server: Running, browser: Browser) -> N
               row.append(`Line number ${n}, with some words behind it.`);
               log.append(row); } }"""
         )
+        page.hover("#log")
+        page.mouse.wheel(0, -60000)
         scroll = """async () => {
           let frames = 0; const begun = performance.now();
           while (performance.now() - begun < 1000) {

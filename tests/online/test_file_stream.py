@@ -240,8 +240,8 @@ def test_captions_lie_where_their_words_were_said() -> None:
     words = (
         Word(" a", 10, 20, 0.5),
         Word(" b"),
-        Word(" c", length + 5, length + 10),
-        Word(" d", length - 20, length + 10),
+        Word(" c", length - 20, length + 10),
+        Word(" d", length + 10, length + 15),
     )
     found = TextSpan(10, length + 20, words, SCORES)
 
@@ -259,8 +259,8 @@ def test_captions_lie_where_their_words_were_said() -> None:
     assert caption.words == (
         Word(" a", first + 10, first + 20, 0.5),
         Word(" b"),
-        Word(" c", second + 5, second + 10),
-        Word(" d", first + length - 20, first + length),  # it lies where more of it is
+        Word(" c", first + length - 20, first + length),  # it lies where more of it is
+        Word(" d", second + 10, second + 15),
     )
     assert caption.text == " a b c d"
     assert (caption.segment, caption.language, caption.speaker) == (0, "de", "A")

@@ -147,6 +147,8 @@ def test_speech_is_in_segments_once(lengths: list[int], sizes: list[int], beyond
 )
 # the padding of the second remark reaches back into the first segment, which has left already
 @example([0, 10, 12, 10], [], 0, 32, 300, 8 * RATE, 0)
+# padding that is still to come is longer than what a segment holds
+@example([0, 35, 2], [36 * FRAME], 0, 0, 1000, RATE, 0)
 def test_any_configuration(
     lengths: list[int],
     sizes: list[int],

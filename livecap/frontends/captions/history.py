@@ -60,6 +60,11 @@ class History:
 
     # What the hub asks for
 
+    @property
+    def stays(self) -> float:
+        """Seconds for which sessions are kept after their end; 0: for ever."""
+        return self._days * DAY
+
     def begin(self, broadcast: Broadcast) -> None:
         """A session."""
         self._write(partial(self._archive.begin, broadcast.id, broadcast.model, broadcast.begun))

@@ -45,6 +45,10 @@ class Keeper(Protocol):
     written is written in that order. What is awaited raises HistoryError.
     """
 
+    @property
+    def stays(self) -> float:
+        """Seconds for which they are kept after a talk's end; 0: for ever."""
+
     def begin(self, broadcast: Broadcast) -> None: ...
     def keep(self, id: str, line: Line, then: Callable[[], None]) -> None: ...
     def end(self, broadcast: Broadcast) -> None: ...
@@ -111,6 +115,11 @@ class Hub:
                 again.restore(kept.lines, kept.count)
                 again.token, again.ended = kept.token, kept.ended or self._now()
                 self._speakers[kept.id] = Speaker(again)
+
+    @property
+    def stays(self) -> float:
+        """Seconds for which a talk can be read after its end; 0: for ever."""
+        return self.keeper.stays if self.keeper else LINGER
 
     def proof_of(self, id: str) -> str | None:
         """What is to be known to go on with a talk; None: nothing."""

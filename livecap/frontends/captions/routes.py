@@ -11,7 +11,6 @@ from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 
-from starlette.datastructures import URL
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
@@ -20,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 from livecap.frontends.captions.broadcast import END, Broadcast
 from livecap.frontends.captions.documents import FORMATS, Documents
 from livecap.frontends.captions.hub import HistoryError, Hub, Summary, may_read, summary
+from livecap.frontends.captions.links import links
 from livecap.frontends.server.auth import Door
 from livecap.frontends.server.crowd import party
 from livecap.frontends.server.problems import ApiError, invalid
@@ -41,6 +41,7 @@ class _Routes:
     door: Door
     left: str  # what a deletion does not reach; "": nothing that we know of
     most: int  # readers of one talk, and from one address; 0: any number
+    addresses: Sequence[str]  # of this machine, by which others reach the server
     reading: Counter[str] = field(default_factory=Counter)  # readers, by talk and by address
     documents: Documents = field(default_factory=Documents)
 
@@ -87,12 +88,8 @@ class _Routes:
             return Response(status_code=204)
         token = self.hub.share(found)
         await self._settled()
-        told = {
-            "token": token,
-            "url": _link(request, f"/view/{found.id}", token),
-            "overlay": _link(request, f"/overlay/{found.id}", token),
-        }
-        return JSONResponse(told, status_code=201)
+        made = links(request, found.id, token, self.addresses)
+        return JSONResponse(made.told(), status_code=201)
 
     async def events(self, request: Request) -> Response:
         """Server-sent events: the history, then what is said."""
@@ -152,6 +149,7 @@ class _Routes:
                 "last_id": data[-1]["id"] if data else None,
                 "has_more": len(found) > int(limit),
                 "kept": self.hub.keeper is not None,
+                "stays": self.hub.stays,
             }
         )
 
@@ -185,11 +183,14 @@ class _Following(StreamingResponse):
                     del self._counts[key]
 
 
-def routes(hub: Hub, door: Door, *, readers: int, left: str = "") -> list[BaseRoute]:
+def routes(
+    hub: Hub, door: Door, *, readers: int, left: str = "", addresses: Sequence[str] = ()
+) -> list[BaseRoute]:
     """The routes, for the application. `readers`: so many of one talk, and from one address.
-    `left`: what a deletion does not reach, for those who delete.
+    `left`: what a deletion does not reach, for those who delete. `addresses`: of this machine, if
+    others may reach it.
     """
-    made, at = _Routes(hub, door, left, readers), "/v1/captions/{id}"
+    made, at = _Routes(hub, door, left, readers, addresses), "/v1/captions/{id}"
     return [
         Route("/v1/captions", made.all),
         Route(f"{at}/share", made.share, methods=["POST", "DELETE"]),
@@ -270,9 +271,3 @@ def _told(one: Summary) -> dict[str, object]:
         "preview": one.preview,
         **found,
     }
-
-
-def _link(request: Request, path: str, token: str) -> str:
-    """As others reach it: by the host that this request was made to."""
-    base: URL = request.url.replace(path=path, query="")
-    return str(base.include_query_params(token=token))

@@ -31,6 +31,9 @@ class Catalogue(Protocol):
     def canonical(self, name: str | None) -> str | None:
         """A model's name or alias -> the served name; None: the default. None if unknown."""
 
+    def languages(self, model: str) -> tuple[str, ...]:
+        """The codes that a served model can be told; none as long as it is not loaded."""
+
 
 @dataclass(frozen=True, slots=True)
 class Limits:

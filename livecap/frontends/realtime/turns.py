@@ -7,10 +7,9 @@ from livecap.errors import LivecapError
 from livecap.events import RATE, Caption, Event, Language, Settled, Stalled, Voice, Word
 from livecap.frontends.realtime.actions import Hearing
 from livecap.frontends.realtime.items import Item, Ledger
+from livecap.text.sentences import is_complete
 
 LONGEST_TURN = 120 * RATE  # samples: from here on a pause ends a turn, whatever was said
-SENTENCE_END = tuple(".?!。？！।۔؟")  # full stops; an ellipsis is none
-TRAILS_OFF = ("...", "…")
 
 
 class Ear:
@@ -158,7 +157,7 @@ class Ear:
         """Someone has paused: end the turn if what was said is whole sentences."""
         assert item.spoken is not None
         is_long = item.spoken - item.start >= LONGEST_TURN
-        if self._settled >= item.spoken and (is_long or _ends_sentence(item.text)):
+        if self._settled >= item.spoken and (is_long or is_complete(item.text)):
             self._stop(item, item.spoken)
 
     def _open(self, at: int) -> Item:
@@ -227,11 +226,6 @@ class Ear:
         if item.text:
             item.language = item.language or self._language
         self._ledger.complete(item)
-
-
-def _ends_sentence(text: str) -> bool:
-    text = text.rstrip().rstrip("\"'”’»)）」』")
-    return text.endswith(SENTENCE_END) and not text.endswith(TRAILS_OFF)
 
 
 def _span(words: Sequence[Word], caption: Caption) -> tuple[int, int]:

@@ -63,6 +63,8 @@ FLAT = Paths(
     "turn_detection",
 )
 
+FEW = 12  # languages of a model that are listed in a message
+
 
 def updated(
     settings: Settings, body: object, catalogue: Catalogue, *, strict: bool, at: str = "session"
@@ -123,6 +125,7 @@ class _Update:
         self._input(wanted)
         if not isinstance(include, UnsetType):
             self._include(include)
+        self._check_language()
         return replace(self.settings, ignored=tuple(self._ignored[: schema.MOST_IGNORED]))
 
     @property
@@ -134,6 +137,18 @@ class _Update:
 
     def _path(self, part: str) -> str:
         return f"{self._at}.{part}".lstrip(".")
+
+    def _check_language(self) -> None:
+        """Refuse what the model would fail at with each item."""
+        spoken = self._spoken
+        known = self._catalogue.languages(spoken.model)
+        wanted = (spoken.language,) if spoken.language else spoken.languages
+        if not known or not wanted or not set(known).isdisjoint(wanted):
+            return
+        field = "language" if spoken.language else "languages"
+        told = f"{spoken.model} can't be told {' or '.join(map(repr, wanted))}. It knows "
+        told += ", ".join(known) if len(known) <= FEW else f"{len(known)} others"
+        raise invalid(self._path(f"{self._where.transcription}.{field}"), f"{told}.")
 
     def _input(self, wanted: schema.Input) -> None:
         if not isinstance(wanted.format, UnsetType):

@@ -39,7 +39,10 @@ Started = Callable[[asyncio.Task[Served]], None]  # the first model is warm, or 
 # Pages of this machine, whatever port they come from.
 OWN_PAGES = r"https?://(localhost|[a-z0-9-]+\.localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?"
 ALLOWED = ("GET", "POST", "PATCH", "DELETE", "OPTIONS")
-EXPOSED = ("Location", "ETag", "Link", "Retry-After", "x-request-id", "x-should-retry")
+EXPOSED = (
+    *("Location", "ETag", "Link", "Retry-After", "x-request-id", "x-should-retry"),
+    "X-Livecap-Unrecognised",
+)
 
 LOG = logging.getLogger("livecap.server")
 
@@ -84,6 +87,7 @@ def build(
                 parts.door,
                 readers=parts.config.max_readers,
                 left=PASSED_ON if parts.receivers else "",
+                addresses=parts.addresses,
             ),
             *web.routes(),
             WebSocketRoute(ANY, nowhere),

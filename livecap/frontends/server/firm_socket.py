@@ -53,13 +53,16 @@ class FirmSocket(WebSocketsSansIOProtocol):
         self.is_let_in = True
         self.conn.max_message_size = self.config.ws_max_size
         self.crowd.settle(self.client)
+        self.transport.resume_reading()
 
     def handle_connect(self, event: Request) -> None:
         """The handshake."""
         super().handle_connect(event)
         if self.response.status_code == 101:
             self.scope["extensions"][DOOR] = {"let_in": self.let_in}
-            self.transport.pause_reading()  # uvicorn breaks at frames that come before its answer
+            # uvicorn breaks at frames that come before its answer; and what a client that is
+            # refused has sent must not end the connection before it is told why.
+            self.transport.pause_reading()
 
     def data_received(self, data: bytes) -> None:
         """Bytes of frames."""
@@ -85,13 +88,14 @@ class FirmSocket(WebSocketsSansIOProtocol):
         await super().send(message)
         if self.close_sent:
             self.handshake_complete = True  # uvicorn forgets that it is, where HTTP says no
-        if message["type"] == "websocket.accept":
+        if message["type"] == "websocket.close":
             self.transport.resume_reading()
 
     async def run_asgi(self) -> None:
         """The session, to its end."""
         await super().run_asgi()
         if not self.disconnected:
+            self.transport.resume_reading()
             wait = self.linger if self.is_let_in else self.refused_linger
             self.cut = self.loop.call_later(wait, self.transport.abort)
 

@@ -1,10 +1,12 @@
 """What a realtime session asks for -> how a live stream is cut up, and how it is decoded."""
 
+import logging
 from dataclasses import replace
 
 from livecap.config import DecodeConfig, LiveOptions, VadConfig
 from livecap.events import RATE
 from livecap.frontends.realtime.actions import Delay, Hearing
+from livecap.models.prompting import fitted
 from livecap.models.protocol import Model
 from livecap.models.streams import live_config
 from livecap.online.config import StreamConfig
@@ -19,6 +21,7 @@ PACE: dict[Delay | None, float] = {
     "high": 1.5,
     "xhigh": 2.5,
 }
+LOG = logging.getLogger("livecap.server")
 LEAST, MOST = 0.01, 0.99  # thresholds of speech that mean something
 
 
@@ -45,4 +48,4 @@ def heard_by(
         prompt=hearing.prompt,
         hotwords=", ".join(hearing.keywords),
     )
-    return replace(config, updates=updates), decode
+    return replace(config, updates=updates), fitted(model, decode, LOG.warning, live=True)

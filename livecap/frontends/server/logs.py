@@ -1,4 +1,7 @@
-"""Log records -> lines of JSON on standard error. No audio, no text, no keys, no query strings."""
+"""Log records -> lines on standard error, for people on a terminal, of JSON elsewhere.
+
+No audio, no text, no keys, no query strings.
+"""
 
 import json
 import logging
@@ -7,7 +10,8 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
-from livecap.frontends.server.options import LogLevel
+from livecap.frontends.messages import printable
+from livecap.frontends.server.options import LogFormat, LogLevel
 
 ACCESS = "livecap.access"  # the logger with a line for each request and socket
 
@@ -31,16 +35,32 @@ class JsonLines(logging.Formatter):
         return json.dumps(told, ensure_ascii=True, default=str)
 
 
-def configure(level: LogLevel) -> None:
+class PlainLines(logging.Formatter):
+    """A record is a line to read: local time, level unless it is info, what happened, and more."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """As a line, without its end."""
+        time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
+        level = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
+        fields = record.__dict__.get("fields")
+        told = fields.items() if isinstance(fields, Mapping) else ()
+        rest = ", ".join(f"{name} {value}" for name, value in told if value not in (None, ""))
+        line = f"{time} {level}{record.getMessage().strip()}{': ' if rest else ''}{rest}"
+        exception = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
+        return printable(line) + exception
+
+
+def configure(level: LogLevel, form: LogFormat) -> None:
     """Send the process' log to standard error.
 
     What uvicorn and others say of less than warnings is left out: it names URLs with their queries.
     """
+    is_plain = form == "text" or (form == "auto" and sys.stderr.isatty())
     logging.config.dictConfig(
         {
             "version": 1,
             "disable_existing_loggers": False,
-            "formatters": {"lines": {"()": JsonLines}},
+            "formatters": {"lines": {"()": PlainLines if is_plain else JsonLines}},
             "handlers": {
                 "stderr": {
                     "class": "logging.StreamHandler",

@@ -20,6 +20,7 @@ SECRET = "ek_"  # what client secrets begin with (OpenAI's ephemeral keys)
 DAYS = 90  # for which history is kept, unless that is said
 
 LogLevel = Literal["debug", "info", "warning", "error"]
+LogFormat = Literal["auto", "text", "json"]
 
 
 def _check(ok: bool, option: str, value: object, remedy: str) -> None:
@@ -108,6 +109,8 @@ class ServeConfig(PushOptions):
     """Seconds that a stop waits, at most, for what is still being captioned."""
     log_level: LogLevel = "info"
     """info: a line for each request. Audio, text and keys are never logged."""
+    log_format: LogFormat = "auto"
+    """text: lines for people. json: an object a line. auto: text on a terminal, else json."""
 
     def __post_init__(self) -> None:
         PushOptions.__post_init__(self)  # super() knows no class with slots

@@ -46,6 +46,7 @@ class Parts:
     receivers: Receivers | None  # of final captions
     hub: Hub
     calls: Calls
+    addresses: Sequence[str]  # of this machine, by which others reach the server
 
 
 def assemble(
@@ -55,9 +56,11 @@ def assemble(
     live: LiveOptions = LiveOptions(),  # noqa: B008 - frozen
     keys: Sequence[str] = (),
     hosts: Sequence[str] = (),
+    addresses: Sequence[str] = (),
     signing: bytes | None = None,
 ) -> Parts:
-    """Options and models -> the parts. `keys` open the server; `hosts` are this machine's names;
+    """Options and models -> the parts. `keys` open the server; `hosts` are this machine's names,
+    `addresses` those by which others reach it, if it listens to them;
     `signing`: the key that client secrets are signed with, if it outlives the process.
 
     Raises ConfigError if the history can't be used.
@@ -106,6 +109,7 @@ def assemble(
         to,
         hub,
         Calls(),
+        addresses,
     )
 
 

@@ -1,6 +1,7 @@
 """The models that are served: each loaded when it is first asked for, once, away from the loop."""
 
 import asyncio
+import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -18,7 +19,8 @@ if TYPE_CHECKING:
     from livecap.runtime.service import Service
     from livecap.vad.silero import Silero
 
-# Names of OpenAI's service, which clients send whatever is served (its public model list, 2026).
+# Names of OpenAI's service, which clients send whatever is served: those that transcribe, as they
+# are listed (its public model list, 2026), and whatever else begins the same, as in gpt-realtime.
 HOSTED = (
     "whisper-1",
     "gpt-4o-transcribe",
@@ -29,6 +31,7 @@ HOSTED = (
     "gpt-live-transcribe",
     "gpt-realtime-whisper",
 )
+OF_OPENAI = re.compile(r"gpt-[a-z0-9.-]{1,80}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -114,7 +117,13 @@ class Models:
         """
         if not name:
             return self.default
-        return self._spelt(name) or self._aliases.get(name)
+        hosted = self.default if OF_OPENAI.fullmatch(name) else None
+        return self._spelt(name) or self._aliases.get(name, hosted)
+
+    def languages(self, model: str) -> tuple[str, ...]:
+        """The codes that a served model can be told; none as long as it is not loaded."""
+        served = self.loaded(model)
+        return () if served is None else served.loaded.model.languages
 
     def loaded(self, name: str) -> Served | None:
         """The model of a canonical name, if it is warm, and has not broken off."""

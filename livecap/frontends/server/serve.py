@@ -19,7 +19,7 @@ from livecap.events import RATE
 from livecap.frontends.messages import report
 from livecap.frontends.server import listen, logs, tls
 from livecap.frontends.server.app import build
-from livecap.frontends.server.options import ServeConfig, keys_of, refuse_exposed
+from livecap.frontends.server.options import ServeConfig, is_loopback, keys_of, refuse_exposed
 from livecap.frontends.server.parts import Parts, assemble
 from livecap.frontends.server.pool import Models, Served, load_served, served_name
 from livecap.frontends.server.secrets import kept_key
@@ -43,12 +43,20 @@ def run_serve(config: ServeConfig, live: LiveOptions, run: ModelConfig) -> int:
     models = models_of(config, run)
     bound = listen.bind(config.host, config.port)
     try:
-        logs.configure(config.log_level)
+        logs.configure(config.log_level, config.log_format)
         where = listen.urls(bound, names, secure=secure is not None)
         signing = _signing_key()
-        parts = assemble(config, models, live=live, keys=keys, hosts=names.hosts, signing=signing)
+        parts = assemble(
+            config,
+            models,
+            live=live,
+            keys=keys,
+            hosts=names.hosts,
+            addresses=_reached_at(config, names),
+            signing=signing,
+        )
         bound = listen.counted(bound, parts.crowd, secure=secure is not None)
-        return Run(parts, where, secure).until_stopped(bound)
+        return Run(parts, where, secure, _hint(config)).until_stopped(bound)
     finally:
         for one in bound:
             one.close()
@@ -69,6 +77,23 @@ def _tls(config: ServeConfig, names: tls.Names) -> ssl.SSLContext | None:
     if not config.tls:
         return None
     return tls.context(config.tls, tls.folder(), names, datetime.now(UTC))
+
+
+def _reached_at(config: ServeConfig, names: tls.Names) -> list[str]:
+    """The addresses by which other machines reach this server; none if it listens to its own."""
+    if is_loopback(config.host):
+        return []
+    return [one for one in names.addresses if not is_loopback(one)]
+
+
+def _hint(config: ServeConfig) -> str:
+    """How those get through who are told the URL."""
+    if not config.tls:
+        return "phones, and clients that always use TLS (npm's openai), need --tls auto"
+    if config.tls == "auto":
+        public = tls.folder() / tls.PUBLIC
+        return f"its certificate is {public}, for --server-ca, NODE_EXTRA_CA_CERTS and phones"
+    return ""
 
 
 def models_of(config: ServeConfig, run: ModelConfig) -> Models:
@@ -105,9 +130,10 @@ def transcription_routes(parts: Parts) -> Sequence[BaseRoute]:
 class Run:
     """One run of the server, reached at the URL `where`."""
 
-    def __init__(self, parts: Parts, where: str, secure: ssl.SSLContext | None) -> None:
+    def __init__(self, parts: Parts, where: str, secure: ssl.SSLContext | None, hint: str) -> None:
         self._parts = parts
         self._where = where
+        self._hint = hint  # what else users need to know of it
         self._failure: LivecapError | None = None  # why it can't go on
         app = build(parts, endpoint(parts), transcription_routes(parts), self._started)
         self.server = Server(
@@ -119,6 +145,8 @@ class Run:
     def until_stopped(self, bound: list[socket.socket]) -> int:
         """Serve at the sockets -> exit status. Raises what keeps the first model from loading."""
         report(f"livecap serve: {self._where}, loading {self._parts.models.default}")
+        if self._hint:
+            report(f"livecap serve: {self._hint}")
         # The thread that computes asks for the interpreter after each operation: at the usual 5 ms
         # a busy event loop would hold it up by that much each time.
         sys.setswitchinterval(SWITCH)

@@ -158,7 +158,8 @@ class Endpoint:
         has_vad = served.silero is not None
         planned = await asyncio.to_thread(plan, asked, served.loaded.model, has_vad=has_vad)
         source = Source(upload.take(), upload.size, upload.kind)
-        async with Job(source, served.service, planned, self._limits) as job:
+        made = Job(source, served.service, planned, self._limits, is_streamed=asked.stream)
+        async with made as job:
             try:
                 await job.opened()
                 await self._answer(call, job, asked, planned)

@@ -35,6 +35,8 @@ class FileStream(Protocol):
     def poll(self) -> list[Event]: ...
     @property
     def is_done(self) -> bool: ...
+    @property
+    def in_flight(self) -> int: ...
 
 
 class Service(Protocol):
@@ -48,7 +50,19 @@ class Service(Protocol):
 class Job:
     """One upload's captions, as an async context: leaving it gives up what is not done yet."""
 
-    def __init__(self, source: Source, service: Service, plan: Plan, limits: Limits) -> None:
+    def __init__(
+        self,
+        source: Source,
+        service: Service,
+        plan: Plan,
+        limits: Limits,
+        *,
+        is_streamed: bool = False,
+    ) -> None:
+        """With `is_streamed`, the first window is captioned alone: in a batch it would be ready
+        when all of them are.
+        """
+        self._is_streamed = is_streamed
         self._source = source
         self._service = service
         self._plan = plan
@@ -57,6 +71,7 @@ class Job:
         self._begun = self._loop.time()
         self._news = asyncio.Event()
         self._stopped = threading.Event()
+        self._told = threading.Event()  # the stream has news, for the thread
         self._stream: FileStream | None = None  # once there is audio to be captioned
         self._decoder: Decoder | None = None  # once there is audio to be decoded
         self._failure: ApiError | None = None
@@ -141,6 +156,7 @@ class Job:
 
     def _tell(self) -> None:
         """There is news. Called from threads, which must not mind that the server has ended."""
+        self._told.set()
         with suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._news.set)
 
@@ -185,6 +201,17 @@ class Job:
     def _has_room(self, stream: FileStream) -> bool:
         """Waits until the stream needs more audio; False if nobody wants it any more."""
         while not self._stopped.is_set():
-            if stream.wait_for_room(self._limits.ahead, TICK):
+            ahead = 1 if self._is_streamed else self._limits.ahead
+            if not stream.wait_for_room(ahead, TICK):
+                continue
+            if not self._is_streamed or not stream.in_flight:
                 return not self._stopped.is_set()
+            self._await_first(stream)
         return False
+
+    def _await_first(self, stream: FileStream) -> None:
+        """Until the first window is captioned; then the others may come, in batches."""
+        while stream.in_flight and not self._stopped.is_set():
+            self._told.wait(TICK)
+            self._told.clear()
+        self._is_streamed = False

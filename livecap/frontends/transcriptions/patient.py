@@ -4,6 +4,9 @@ Proxies cut a request from which nothing comes for a minute. So when the caption
 longer than `Limits.ping`, the answer begins: white space before JSON, which means nothing there;
 and of the other formats what is final. What goes wrong after that has no status any more: the
 answer breaks off without its end, which clients take for an error, and not for all of the text.
+
+Speech that there is no text for is told in seconds by the header `X-Livecap-Unrecognised`; in an
+answer that has begun, by what had been heard by then, and by JSON's own field in any case.
 """
 
 import asyncio
@@ -15,10 +18,18 @@ from livecap.events import Event
 from livecap.frontends.server.problems import ApiError
 from livecap.frontends.transcriptions.form import TranscriptionRequest
 from livecap.frontends.transcriptions.limits import Limits
-from livecap.frontends.transcriptions.render import JSON, Heard, Written, kind_of, render
+from livecap.frontends.transcriptions.render import (
+    JSON,
+    Heard,
+    Written,
+    kind_of,
+    render,
+    unrecognised,
+)
 from livecap.frontends.transcriptions.sse import put
 from livecap.sinks.lines import strict_json
 
+UNRECOGNISED = b"x-livecap-unrecognised"  # header: seconds of speech without text
 BLANK = b"\n"  # before JSON, and between blocks of WebVTT
 
 
@@ -57,7 +68,7 @@ class Patient:
         else:
             body = self._ready + self._written.end()
         if not self.has_begun:
-            headers = [self._kind, (b"content-length", b"%d" % len(body))]
+            headers = [*self._headers, (b"content-length", b"%d" % len(body))]
             await self._send({"type": "http.response.start", "status": 200, "headers": headers})
         await self._send({"type": "http.response.body", "body": body, "more_body": False})
 
@@ -75,13 +86,18 @@ class Patient:
         return b"content-type", kind_of(self._asked.response_format).encode()
 
     @property
+    def _headers(self) -> list[tuple[bytes, bytes]]:
+        lost = unrecognised(self._events)
+        return [self._kind, *([(UNRECOGNISED, f"{lost:.3f}".encode())] if lost else [])]
+
+    @property
     def _sign(self) -> bytes:
         """That it goes on, where that changes nothing."""
         return b"" if self._asked.response_format in ("text", "srt") else BLANK
 
     async def _begin(self) -> None:
         self.has_begun = True
-        headers = [self._kind, (b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
+        headers = [*self._headers, (b"cache-control", b"no-cache"), (b"x-accel-buffering", b"no")]
         await self._send({"type": "http.response.start", "status": 200, "headers": headers})
 
     async def _tell(self, data: bytes) -> None:

@@ -3,6 +3,7 @@
 Whatever this model can't do is refused here, before any audio is decoded.
 """
 
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
@@ -13,6 +14,7 @@ from livecap.frontends.server.problems import invalid, unsupported
 from livecap.frontends.transcriptions.form import TranscriptionRequest
 from livecap.online.config import StreamConfig
 
+LOG = logging.getLogger("livecap.server")
 TIMED = frozenset({"srt", "vtt"})  # formats whose cues use the times of words
 
 
@@ -44,6 +46,8 @@ class Plan:
 
 def plan(asked: TranscriptionRequest, model: Model, *, has_vad: bool) -> Plan:
     """Raises ApiError: 400 with the field that this model can't follow."""
+    from livecap.models.prompting import fitted  # loads torch, as a model that is served has
+
     if asked.vad and not has_vad:
         message = "This server runs without voice activity detection. Leave it out."
         raise unsupported("chunking_strategy", message)
@@ -79,7 +83,7 @@ def plan(asked: TranscriptionRequest, model: Model, *, has_vad: bool) -> Plan:
         sequential=decode.long_form == "sequential",
         language=language or only,
     )
-    return Plan(session, decode)
+    return Plan(session, fitted(model, decode, LOG.warning, live=False))
 
 
 def _only(candidates: Sequence[str], model: Model) -> str | None:

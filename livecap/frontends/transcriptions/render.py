@@ -125,6 +125,25 @@ def prose(events: Iterable[Event]) -> str:
     return joined.text
 
 
+def missing(heard: Heard) -> dict[str, object]:
+    """What there is no text for, and why, as livecap's own field; nothing where all is well."""
+    told: dict[str, object] = {} if heard.broken is None else {"damaged": heard.broken}
+    for name, kind in (("gaps", Gap), ("unrecognised", Unrecognised)):
+        found = [
+            {"start": seconds(one.start), "end": seconds(one.end), "reason": one.reason}
+            for one in heard.events
+            if isinstance(one, kind)
+        ]
+        if found:
+            told[name] = found
+    return {"livecap": told} if told else {}
+
+
+def unrecognised(events: Iterable[Event]) -> float:
+    """Seconds of speech that there is no text for."""
+    return seconds(sum(one.end - one.start for one in events if isinstance(one, Unrecognised)))
+
+
 def usage(duration: int) -> dict[str, object]:
     """What is counted: seconds of audio, rounded up as OpenAI's API does."""
     return {"type": "duration", "seconds": -(-duration // RATE)}
@@ -138,8 +157,9 @@ def language_list(heard: Heard) -> list[dict[str, str]]:
 def _json(asked: TranscriptionRequest, heard: Heard) -> dict[str, object]:
     text = prose(heard.events)
     if asked.task == "translate":
-        return {"text": text}
-    return {"text": text, "usage": usage(heard.duration), "languages": language_list(heard)}
+        return {"text": text, **missing(heard)}
+    told = {"text": text, "usage": usage(heard.duration), "languages": language_list(heard)}
+    return {**told, **missing(heard)}
 
 
 def _verbose(asked: TranscriptionRequest, heard: Heard) -> dict[str, object]:
@@ -162,8 +182,7 @@ def _verbose(asked: TranscriptionRequest, heard: Heard) -> dict[str, object]:
             if timed(word) and word.start is not None and word.end is not None
         ]
     told["usage"] = usage(heard.duration)
-    missing = _missing(heard)
-    return {**told, "livecap": missing} if missing else told
+    return {**told, **missing(heard)}
 
 
 def _main_language(heard: Heard) -> str:
@@ -175,20 +194,6 @@ def _main_language(heard: Heard) -> str:
 def _name(code: str) -> str:
     """As OpenAI's API has it here: a language's English name. The code stands beside it."""
     return NAMES.get(code, code).lower()
-
-
-def _missing(heard: Heard) -> dict[str, object]:
-    """What there is no text for, and why; nothing where all is well."""
-    told: dict[str, object] = {} if heard.broken is None else {"damaged": heard.broken}
-    for name, kind in (("gaps", Gap), ("unrecognised", Unrecognised)):
-        found = [
-            {"start": seconds(one.start), "end": seconds(one.end), "reason": one.reason}
-            for one in heard.events
-            if isinstance(one, kind)
-        ]
-        if found:
-            told[name] = found
-    return told
 
 
 def _encode(text: str) -> bytes:

@@ -15,7 +15,7 @@ from livecap.events import Event
 from livecap.frontends.server.problems import ApiError
 from livecap.frontends.transcriptions.form import TranscriptionRequest
 from livecap.frontends.transcriptions.limits import Limits
-from livecap.frontends.transcriptions.render import Heard, Prose, language_list, usage
+from livecap.frontends.transcriptions.render import Heard, Prose, language_list, missing, usage
 from livecap.frontends.transcriptions.upload import Gone
 from livecap.sinks.lines import LINE_BREAKS, strict_json
 
@@ -86,7 +86,7 @@ async def _told(
     done: dict[str, object] = {"type": "transcript.text.done", "text": prose.text}
     if asked.usage:
         done["usage"] = usage(captions.duration)
-    yield _frame({**done, "languages": language_list(heard)})
+    yield _frame({**done, "languages": language_list(heard), **missing(heard)})
 
 
 def _frame(event: dict[str, object]) -> bytes:

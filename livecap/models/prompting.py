@@ -9,12 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from livecap.config import DecodeConfig
-from livecap.models.protocol import Model
 from livecap.models.whisper import Whisper
 
 
 def fitted(
-    model: Model, decode: DecodeConfig, say: Callable[[str], None], *, live: bool
+    model: object, decode: DecodeConfig, say: Callable[[str], None], *, live: bool
 ) -> DecodeConfig:
     """The options with what fits; `say` is told once what doesn't.
 
