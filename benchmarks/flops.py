@@ -16,10 +16,10 @@ from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
 from livecap.engine.batch import pack, turn
-from livecap.engine.qwen3_decoder import Qwen3Decoder, Shape
 from livecap.engine.request import Request
 from livecap.engine.request import Sequence as Decoded
-from towers import aut, causal
+from livecap.models.qwen3_asr.decoder import Qwen3Decoder, Shape
+from towers import causal, qwen3_windowed
 from towers.layers import dense
 
 SEGMENT, UPDATE = 16, 2  # seconds
@@ -112,7 +112,7 @@ def streamed(model: Model, rows: Sequence[tuple[int, int, float]], *, rereads: b
 
 def windowed(model: Model, window: int) -> Cost:
     """Finished windows kept, the open one run again."""
-    tower = aut.Tower(weights("audio_tower."), heads=14, make=ONES, window=window)
+    tower = qwen3_windowed.Tower(weights("audio_tower."), heads=14, make=ONES, window=window)
     state, stable, rows = tower.open(), 0, []
     for number in range(1, SEGMENT // UPDATE + 1):
         mel = torch.zeros(128, 100 * UPDATE)
@@ -125,7 +125,7 @@ def windowed(model: Model, window: int) -> Cost:
 
 def repeated(model: Model) -> Cost:
     """All audio so far encoded again and again, and all of the prompt read again."""
-    tower = aut.Tower(weights("audio_tower."), heads=14, make=ONES)
+    tower = qwen3_windowed.Tower(weights("audio_tower."), heads=14, make=ONES)
     rows = []
     for number in range(1, SEGMENT // UPDATE + 1):
         mel = torch.zeros(128, 100 * UPDATE * number)
@@ -154,7 +154,7 @@ def appended(model: Model) -> tuple[Cost, list[float]]:
 
 def offline(model: Model, seconds: int) -> Cost:
     """A clip at once."""
-    tower = aut.Tower(weights("audio_tower."), heads=14, make=ONES)
+    tower = qwen3_windowed.Tower(weights("audio_tower."), heads=14, make=ONES)
     flops, rows = counted(lambda: tower.clip(torch.zeros(128, 100 * seconds)))
     length = HEAD + len(rows) + TAIL
     decode = model.decode(length, round(SPOKEN * seconds))

@@ -31,9 +31,9 @@ from systems import read
 from whisper_normalizer.english import EnglishTextNormalizer
 
 from livecap.cli import ENVIRONMENT
+from livecap.commands.bench_measures import Delays, delays, final_delays, matched, words
 from livecap.config import DecodeConfig, LiveOptions, ModelConfig, VadConfig
 from livecap.events import RATE, Word
-from livecap.frontends.bench_measures import Delays, delays, final_delays, matched, words
 
 OURS = ("align-att", "local-agreement")
 PEERS = ("localagreement", "simulstreaming")
@@ -54,7 +54,7 @@ class Score:
 def hear(path: Path, policy: str, threads: int, sessions: int) -> dict[str, object]:
     """livecap in real time, in this process: what `wlk_peer.py` says of its peer, and more."""
     from livecap.checkpoints import resolve
-    from livecap.frontends.bench_runs import perform, replay, stretches
+    from livecap.commands.bench_runs import perform, replay, stretches
     from livecap.models.load import load_model
     from livecap.models.streams import live_config
     from livecap.vad.silero import load

@@ -25,11 +25,11 @@ from torch import Tensor
 from whisper_normalizer.english import EnglishTextNormalizer
 
 from livecap.checkpoints import resolve
+from livecap.commands.bench_measures import delays, erasure, word_delays, written
+from livecap.commands.bench_runs import offline, replay
 from livecap.config import DecodeConfig, LiveOptions, ModelConfig, VadConfig
 from livecap.engine.batch import Batch
 from livecap.events import RATE, Word
-from livecap.frontends.bench_measures import delays, erasure, word_delays, written
-from livecap.frontends.bench_runs import offline, replay
 from livecap.models.load import Loaded, load_model
 from livecap.models.streams import live_config
 from livecap.vad.silero import load

@@ -40,10 +40,10 @@ from systems import Pcm, read
 from whisper_normalizer.english import EnglishTextNormalizer
 
 from livecap.checkpoints import resolve
+from livecap.commands.bench_measures import delays, word_delays
+from livecap.commands.bench_runs import offline, replay
 from livecap.config import LiveOptions, ModelConfig, VadConfig
 from livecap.events import RATE
-from livecap.frontends.bench_measures import delays, word_delays
-from livecap.frontends.bench_runs import offline, replay
 from livecap.models.load import load_model
 from livecap.models.streams import live_config
 from livecap.vad.silero import load

@@ -113,7 +113,7 @@ def stretches(pcm: bytes) -> list[tuple[int, int]]:
     """Where speech is, by the pauses that `livecap serve` ends turns at: samples."""
     import numpy as np
 
-    from livecap.frontends.bench_runs import stretches as found
+    from livecap.commands.bench_runs import stretches as found
     from livecap.vad.silero import load
 
     samples = np.frombuffer(pcm, "<i2").astype(np.float32) / np.float32(32768)

@@ -8,8 +8,8 @@ from compare import HERE
 from latency import late
 from load_clients import Heard, Turn
 
+from livecap.commands.bench_measures import percentile
 from livecap.events import RATE, Word
-from livecap.frontends.bench_measures import percentile
 
 Row = dict[str, Any]
 SPARE = 0.25  # seconds by which a word may end after the stretch of speech that it is in
@@ -65,7 +65,7 @@ def _with_delays(
 ) -> Iterable[tuple[float, float | None]]:
     from latency import spoken
 
-    from livecap.frontends.bench_measures import words
+    from livecap.commands.bench_measures import words
 
     moments = [at for at, word in spoken(commits) if words(word)]
     return zip(moments, late(commits, known), strict=True)

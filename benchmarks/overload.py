@@ -52,7 +52,7 @@ def slow(share: float, arguments: Sequence[str]) -> None:
     """`livecap` with an encoder that takes its time; in a process of its own."""
     from livecap.cli import main
     from livecap.events import RATE
-    from livecap.models.whisper import Whisper
+    from livecap.models.whisper.model import Whisper
 
     encode = Whisper.encode
 

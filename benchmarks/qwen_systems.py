@@ -33,9 +33,9 @@ from livecap.engine.request import Embedded, Kept, Request
 from livecap.events import RATE
 from livecap.models.load import load_model
 from livecap.models.protocol import EncodeRequest
-from livecap.models.qwen3_asr import Qwen3Asr
+from livecap.models.qwen3_asr.model import Qwen3Asr
 from livecap.online.speech_buffer import Pcm
-from towers import aut
+from towers import qwen3_windowed
 
 UPDATE = 2 * RATE  # samples between two updates
 LEAD = RATE // 100  # samples more before the first: then its last mel frame is whole, and so on
@@ -112,7 +112,7 @@ def _segment(
     model: Qwen3Asr, engine: Engine, pcm: Pcm, clock: Clock, *, accepted: bool
 ) -> Iterable[int]:
     tower, kept, known = model.tower, Kept(), list[int]()
-    assert isinstance(tower, aut.Tower)
+    assert isinstance(tower, qwen3_windowed.Tower)
     state, heard = tower.open(), model.mel.open()
     stable = torch.zeros(0, model.decoder.embedding.shape[1])
     names: list[tuple[str, int, int]] = []

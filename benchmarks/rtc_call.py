@@ -28,8 +28,8 @@ from rtc_client import RATE as SENT
 from rtc_scores import PROMISED, Clip, Saying, drift, faults, table
 from systems import read
 
+from livecap.commands.bench_measures import words
 from livecap.events import RATE
-from livecap.frontends.bench_measures import words
 
 LONGEST = 16.0  # seconds of a recording that is used
 PAUSES = (2.0, 4.0)  # seconds of silence after each, from and to

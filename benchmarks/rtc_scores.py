@@ -10,7 +10,7 @@ from typing import Any
 
 from rtc_client import RATE, Samples
 
-from livecap.frontends.bench_measures import percentile, words
+from livecap.commands.bench_measures import percentile, words
 
 SLACK = 1.0  # seconds around a recording in which its words are looked for
 BANDS = 4  # parts of the call that are told apart

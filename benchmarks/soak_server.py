@@ -17,8 +17,8 @@ def tell() -> None:
     from starlette.responses import JSONResponse
     from starlette.routing import BaseRoute, Route
 
-    from livecap.frontends.server import serve
-    from livecap.frontends.server.parts import Parts
+    from livecap.api.server import serve
+    from livecap.api.sessions.state import Parts
 
     routes = serve.transcription_routes
 

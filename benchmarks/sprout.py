@@ -21,10 +21,10 @@ from compare import keep, machine, write_table
 from torch.utils.flop_counter import FlopCounterMode
 
 from livecap.checkpoints import resolve
+from livecap.commands.bench_measures import delays, edits, erasure, word_delays, words
+from livecap.commands.bench_runs import Run, offline, replay
 from livecap.config import DecodeConfig, LiveOptions, ModelConfig, VadConfig
 from livecap.events import RATE, Word
-from livecap.frontends.bench_measures import delays, edits, erasure, word_delays, words
-from livecap.frontends.bench_runs import Run, offline, replay
 from livecap.models.load import Loaded, load_model
 from livecap.models.streams import live_config
 from livecap.vad.silero import Silero, load

@@ -24,7 +24,8 @@ from compare import join, machine, write_table
 from systems import livecap
 
 from livecap.config import DecodeConfig
-from livecap.engine import engine, scheduler, whisper_decoder
+from livecap.engine import engine, scheduler
+from livecap.models.whisper import decoder
 from livecap.vad.silero import Silero
 from towers.mel import Mel
 from towers.whisper import Tower
@@ -33,8 +34,8 @@ STAGES: dict[str, list[tuple[Any, str]]] = {
     "voice activity": [(Silero, "listen")],
     "mel": [(Mel, "offline")],
     "encoder": [(Tower, "encode")],
-    "cross keys and values": [(whisper_decoder.WhisperDecoder, "remember")],
-    "decoder, all": [(whisper_decoder.WhisperDecoder, "forward")],
+    "cross keys and values": [(decoder.WhisperDecoder, "remember")],
+    "decoder, all": [(decoder.WhisperDecoder, "forward")],
     "- attention, both": [(whisper_decoder, "attend")],
     "rules and sampling": [(engine, "_sample")],
     "batches": [(scheduler.Scheduler, "batch")],

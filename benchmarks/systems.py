@@ -32,11 +32,11 @@ def read(path: Path) -> Pcm:
 
 def livecap(path: Path, threads: int, precision: str, decode: DecodeConfig) -> Run:
     """The file front end, from the file to the text."""
+    from livecap.audio.prefetch import Pump, ReadConfig
     from livecap.checkpoints import resolve
+    from livecap.commands.file import FileRun, Progress
     from livecap.config import ModelConfig, Precision, VadConfig
     from livecap.events import Caption
-    from livecap.frontends.file import FileRun, Progress
-    from livecap.frontends.pump import Pump, ReadConfig
     from livecap.models.load import load_model
     from livecap.vad.silero import load
 

@@ -27,8 +27,8 @@ from load_servers import Server, livecap, running, usage
 from systems import read
 from websockets.asyncio.client import ClientConnection, connect
 
+from livecap.commands.bench_measures import percentile
 from livecap.events import RATE
-from livecap.frontends.bench_measures import percentile
 
 COUNTS = (0, 200, 1000)
 AT_ONCE = 50  # readers that connect at a time

@@ -15,15 +15,15 @@ from cyclopts import App, CycloptsError, Parameter
 from livecap import __version__
 from livecap.cli_live import Flat, bench, devices, mic
 from livecap.cli_serve import from_file, serve
-from livecap.config import DecodeConfig, ModelConfig, OutputConfig, VadConfig
-from livecap.errors import ConfigError, LivecapError
-from livecap.frontends.remote.options import ServerOptions
-from livecap.frontends.typed import (
+from livecap.client.options import ServerOptions
+from livecap.commands.arguments import (
     format_of,
     language_of,
     model_of,
     refuse_options,
 )
+from livecap.config import DecodeConfig, ModelConfig, OutputConfig, VadConfig
+from livecap.errors import ConfigError, LivecapError
 
 FAILED, USAGE, STOPPED = 1, 2, 130  # exit statuses, as shells know them
 SIGNALLED = 128  # and a signal's number is added
@@ -86,10 +86,10 @@ def file(  # noqa: PLR0913 - its flags
         What headerless PCM is, as in s16le:16000:1 (coding, rate, channels).
     """
     from livecap.audio import RawFormat
-    from livecap.frontends.batch import BatchConfig, run_batch
-    from livecap.frontends.begin import start_of
-    from livecap.frontends.inputs import expand
-    from livecap.frontends.pump import ReadConfig
+    from livecap.audio.prefetch import ReadConfig
+    from livecap.commands.backend import start_of
+    from livecap.commands.file_batch import BatchConfig, run_batch
+    from livecap.commands.inputs import expand
 
     refuse_options(paths)
     if not paths:
@@ -118,7 +118,7 @@ app.command(serve, config=from_file)
 @app.command
 def models() -> int:
     """List the models that are here, and those that can be pulled."""
-    from livecap.frontends.tables import show_models
+    from livecap.commands.models import show_models
 
     return show_models()
 
@@ -151,7 +151,7 @@ def doctor(*, model: str = "auto") -> int:
     model
         The model to check.
     """
-    from livecap.frontends.doctor import examine
+    from livecap.commands.doctor import examine
 
     return examine(model_of(model))
 
@@ -231,7 +231,7 @@ def _spelt_out(words: Sequence[str]) -> list[str]:
 
 
 def _complain(text: str, status: int) -> int:
-    from livecap.frontends.messages import report
+    from livecap.log import report
 
     report(f"livecap: {text}")
     return status

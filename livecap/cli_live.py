@@ -4,6 +4,8 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
+from livecap.client.options import ServerOptions
+from livecap.commands.arguments import check_formats, language_of, model_of
 from livecap.config import (
     DecodeConfig,
     LiveOptions,
@@ -13,9 +15,7 @@ from livecap.config import (
     Task,
     VadConfig,
 )
-from livecap.frontends.remote.options import ServerOptions
-from livecap.frontends.typed import check_formats, language_of, model_of
-from livecap.sinks.push.options import PushOptions
+from livecap.output.push.options import PushOptions
 
 Flat = Parameter(name="*")
 
@@ -86,9 +86,9 @@ def mic(  # noqa: PLR0913 - its flags
     attention_window
         Seconds of audio that see each other in Qwen3-ASR's encoder: 2, 4 or 8; 0: as trained.
     """
-    from livecap.frontends.begin import Setup, begin_of
-    from livecap.frontends.mic import MicConfig, run_mic
-    from livecap.frontends.sources import source_of
+    from livecap.commands.backend import Setup, begin_of
+    from livecap.commands.mic import MicConfig, run_mic
+    from livecap.commands.sources import source_of
 
     opener = source_of(source, device=device, loopback=loopback, speed=speed, raw=raw)
     decode = DecodeConfig(
@@ -145,7 +145,7 @@ def bench(  # noqa: PLR0913 - its flags
     language
         Code or English name; without it, or with auto, it is detected.
     """
-    from livecap.frontends.bench import BenchConfig, run_bench
+    from livecap.commands.bench import BenchConfig, run_bench
 
     config = BenchConfig(
         model=model_of(model),
@@ -172,6 +172,6 @@ def devices(*, list: bool = False, json_lines: bool = False) -> int:
     json_lines
         One JSON object a device.
     """
-    from livecap.frontends.devices import run_devices
+    from livecap.audio.devices import run_devices
 
     return run_devices(plain=list, json_lines=json_lines)

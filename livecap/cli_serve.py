@@ -9,11 +9,11 @@ from typing import Annotated
 from cyclopts import App, ArgumentCollection
 from cyclopts.config import Dict
 
+from livecap.api.options import ServeConfig
 from livecap.cli_live import Flat
+from livecap.commands.arguments import model_of
 from livecap.config import LiveOptions, ModelConfig, Precision
 from livecap.errors import ConfigError
-from livecap.frontends.server.options import ServeConfig
-from livecap.frontends.typed import model_of
 
 # What `pip install 'livecap[serve]'` brings.
 PACKAGES = (
@@ -59,7 +59,7 @@ def serve(
     require(PACKAGES)
     from dataclasses import replace
 
-    from livecap.frontends.server.serve import run_serve
+    from livecap.api.server.serve import run_serve
 
     named = tuple(model_of(name) for name in server.model)
     run = ModelConfig(

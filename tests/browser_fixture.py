@@ -19,8 +19,8 @@ from media import Signal, wav
 from playwright.sync_api import Browser, BrowserContext, Page, Playwright, sync_playwright
 from server_fixture import Running, embedded, serving, until
 
+from livecap.api.viewers import Broadcast
 from livecap.events import RATE, Caption, Word
-from livecap.frontends.captions import Broadcast
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
 needs_browser = pytest.mark.skipif(BROWSER is None, reason="there is no Chromium here")

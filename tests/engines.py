@@ -23,7 +23,7 @@ from livecap.engine.engine import Engine
 from livecap.engine.layers import choose
 from livecap.engine.pages import Pages
 from livecap.engine.request import Memory, Request, Sequence
-from livecap.engine.whisper_decoder import Room, WhisperDecoder
+from livecap.models.whisper.decoder import Room, WhisperDecoder
 from towers.layers import MakeLinear, dense
 from towers.whisper import Tower
 

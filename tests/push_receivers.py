@@ -16,8 +16,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.server import Server, ServerConnection, serve
 
 from livecap.events import RATE, Caption, Word
-from livecap.sinks.push.delivery import Delivery
-from livecap.sinks.push.said import Said, Sink
+from livecap.output.push.caption_line import Said, Sink
+from livecap.output.push.delivery import Delivery
 
 PATIENCE = 10.0  # seconds after which a test has failed
 QUICK: Callable[[int, float], float] = lambda tries, asked: min(asked, 0.02) or 0.005  # noqa: E731

@@ -8,9 +8,7 @@ import numpy as np
 import realtime_frames
 from numpy.typing import NDArray
 
-from livecap.errors import LivecapError
-from livecap.events import RATE, Caption, Event, Settled, Voice, Word
-from livecap.frontends.realtime import (
+from livecap.api.realtime import (
     Action,
     Close,
     Connection,
@@ -23,6 +21,8 @@ from livecap.frontends.realtime import (
     Open,
     RealtimeSession,
 )
+from livecap.errors import LivecapError
+from livecap.events import RATE, Caption, Event, Settled, Voice, Word
 
 Json = dict[str, Any]
 MS = RATE // 1000

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from livecap.frontends.server.problems import ApiError
-from livecap.sinks.lines import strict_json
+from livecap.api.errors import ApiError
+from livecap.output.lines import strict_json
 
 
 @dataclass(frozen=True)

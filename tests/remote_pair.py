@@ -12,10 +12,7 @@ from realtime_client import NOW, Catalogue
 from test_live_stream import CONFIG
 from tones import LOWEST, PEAK, STEP, WORDS, Listener, read
 
-from livecap.config import VadConfig
-from livecap.errors import LivecapError
-from livecap.events import RATE, Caption, Event, Gap, Silence, Unrecognised
-from livecap.frontends.realtime import (
+from livecap.api.realtime import (
     Action,
     Close,
     Connection,
@@ -27,9 +24,12 @@ from livecap.frontends.realtime import (
     Open,
     RealtimeSession,
 )
-from livecap.frontends.realtime.session import Expiry
-from livecap.frontends.remote.relay import Relay
-from livecap.frontends.remote.wire import Message, Wanted
+from livecap.api.realtime.session import Expiry
+from livecap.client.relay import Relay
+from livecap.client.wire import Message, Wanted
+from livecap.config import VadConfig
+from livecap.errors import LivecapError
+from livecap.events import RATE, Caption, Event, Gap, Silence, Unrecognised
 from livecap.online.speech_buffer import Pcm
 from livecap.online.stream import OnlineStream
 

@@ -14,7 +14,7 @@ from aiortc.rtp import is_rtcp
 from numpy.typing import NDArray
 from rtc_clients import FRAME, Caller
 
-from livecap.frontends.webrtc.timeline import Timeline
+from livecap.api.webrtc.timeline import Timeline
 
 Fate = Callable[[int], int | None]  # a packet's number -> after which it comes; None: it is lost
 

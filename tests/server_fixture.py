@@ -17,18 +17,18 @@ from starlette.routing import BaseRoute
 from test_service import Readers
 from tones import Ears, Listener
 
+from livecap.api.options import ServeConfig
+from livecap.api.server.app import build
+from livecap.api.server.listen import bind, counted
+from livecap.api.server.realtime_socket import endpoint
+from livecap.api.server.serve import transcription_routes
+from livecap.api.server.uvicorn_server import Server, settings
+from livecap.api.sessions.model_pool import Models, Served
+from livecap.api.sessions.state import Parts, assemble
+from livecap.api.transcriptions import Limits, Outcome, routes
 from livecap.checkpoints import resolve
 from livecap.config import DecodeConfig, LiveOptions, ModelConfig
 from livecap.events import RATE
-from livecap.frontends.server.app import build
-from livecap.frontends.server.listen import bind, counted
-from livecap.frontends.server.options import ServeConfig
-from livecap.frontends.server.parts import Parts, assemble
-from livecap.frontends.server.pool import Models, Served
-from livecap.frontends.server.serve import transcription_routes
-from livecap.frontends.server.server import Server, settings
-from livecap.frontends.server.sockets import endpoint
-from livecap.frontends.transcriptions import Limits, Outcome, routes
 from livecap.models.load import Loaded, load_model
 from livecap.models.protocol import StreamingDefaults
 from livecap.runtime.service import Service

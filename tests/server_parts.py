@@ -15,12 +15,12 @@ from starlette.routing import BaseRoute, Route
 from starlette.testclient import TestClient
 from starlette.websockets import WebSocket
 
+from livecap.api.errors import busy
+from livecap.api.options import ServeConfig
+from livecap.api.server.app import build
+from livecap.api.sessions.model_pool import Models, Served
+from livecap.api.sessions.state import Parts, assemble
 from livecap.errors import ConfigError, CorruptModel, LivecapError
-from livecap.frontends.server.app import build
-from livecap.frontends.server.options import ServeConfig
-from livecap.frontends.server.parts import Parts, assemble
-from livecap.frontends.server.pool import Models, Served
-from livecap.frontends.server.problems import busy
 
 PATIENCE = 30.0  # seconds after which a test has failed
 

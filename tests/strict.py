@@ -5,7 +5,7 @@ import re
 from itertools import pairwise
 
 from livecap.events import RATE, Caption, Event, Gap, Language, Silence, Unrecognised, Word
-from livecap.sinks import Writer
+from livecap.output import Writer
 
 SRT_TIME = re.compile(
     r"(\d{2,}):([0-5]\d):([0-5]\d),(\d{3}) --> (\d{2,}):([0-5]\d):([0-5]\d),(\d{3})"

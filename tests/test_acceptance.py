@@ -29,11 +29,11 @@ from server_fixture import MANY, PATIENCE, TRAITS, Running, serving, toned
 from test_service import Readers
 from websockets.asyncio.client import connect
 
+from livecap.api.realtime import Limits
+from livecap.api.sessions import session
+from livecap.api.sessions.model_pool import Served
 from livecap.errors import CorruptModel, EngineFault
 from livecap.events import RATE
-from livecap.frontends.realtime import Limits
-from livecap.frontends.server import carried
-from livecap.frontends.server.pool import Served
 
 MEMORY = Path("/proc/self/statm")  # of Linux
 
@@ -341,7 +341,7 @@ def test_eight_hours_in_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
         for _ in range(hour):
             await connection.send(block)
 
-    monkeypatch.setattr(carried, "Limits", limits)
+    monkeypatch.setattr(session, "Limits", limits)
     with serving(config=replace(MANY, session_length=0)) as server:
         run(lambda: told(server))
         server.settle()

@@ -15,9 +15,9 @@ MOST_LINES = 320
 # Imports point downward only. A module's place is the longest name here that it begins with.
 LAYERS: dict[str, int] = {
     "livecap": 6,  # the command line
-    "livecap.frontends": 5,
-    "livecap.sinks": 4,
-    "livecap.cues": 4,
+    "livecap.commands": 5,
+    "livecap.output": 4,
+    "livecap.captions": 4,
     "livecap.runtime": 4,
     "livecap.models": 3,
     "livecap.online": 2,
@@ -124,9 +124,9 @@ def test_the_online_core_is_pure(name: str) -> None:
 def test_only_the_edge_knows_microphones_and_servers() -> None:
     for name in MODULES:
         used = {module.split(".")[0] for module in imports(name)}
-        if place(name) != "livecap.frontends":
+        if place(name) != "livecap.commands":
             assert not used & EDGE_ONLY, name
-        if place(name) not in ("livecap.frontends", "livecap.sinks", "livecap"):
+        if place(name) not in ("livecap.commands", "livecap.output", "livecap"):
             assert not used & {"rich", "cyclopts"}, name
 
 

@@ -12,8 +12,8 @@ from transformers.models.qwen3_asr.modeling_qwen3_asr import (
     Qwen3ASRMultiModalProjector,
 )
 
-from towers.aut import CHUNK, Rows, Tower, rows_of
 from towers.layers import dense
+from towers.qwen3_windowed import CHUNK, Rows, Tower, rows_of
 
 BINS, OUTPUT = 128, 24
 

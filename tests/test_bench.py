@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from livecap.checkpoints import resolve
+from livecap.commands import bench_measures as measures
+from livecap.commands.bench import BenchConfig, run_bench
+from livecap.commands.bench_runs import perform, read
 from livecap.config import DecodeConfig, LiveOptions, ModelConfig, VadConfig
 from livecap.errors import ConfigError, EngineFault
 from livecap.events import RATE, Caption, Word
-from livecap.frontends import bench_measures as measures
-from livecap.frontends.bench import BenchConfig, run_bench
-from livecap.frontends.bench_runs import perform, read
 from livecap.models import load
 from livecap.models.load import Loaded
 from livecap.models.protocol import DecodeSteps

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from livecap.api.viewers import Broadcast, Hub, Part, Reader
+from livecap.api.viewers import channel as broadcasts
+from livecap.api.viewers.documents import FORMATS, written
+from livecap.api.viewers.registry import LINGER, may_read
 from livecap.events import RATE, Caption, Event, Gap, Silence, Word
-from livecap.frontends.captions import Broadcast, Hub, Part, Reader
-from livecap.frontends.captions import broadcast as broadcasts
-from livecap.frontends.captions.documents import FORMATS, written
-from livecap.frontends.captions.hub import LINGER, may_read
 
 
 def word(text: str, at: float | None = None) -> Word:
@@ -287,7 +287,7 @@ def test_readers_wait_for_a_speaker_whose_connection_broke(
 ) -> None:
     async def work() -> None:
         hub = Hub(lambda: 0.0)
-        monkeypatch.setattr("livecap.frontends.captions.hub.AWAY", 0.05)
+        monkeypatch.setattr("livecap.api.viewers.registry.AWAY", 0.05)
         alone, one = hub.open("a", model="m"), hub.open("b", model="m", part=Part())
         for speaker in (alone, one):
             speaker.take(1, [caption(word(" Hi", 0.0), final=True)])

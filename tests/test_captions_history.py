@@ -21,14 +21,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
+from livecap.api.viewers import Hub, Part, Speaker, history
+from livecap.api.viewers.channel import Broadcast
+from livecap.api.viewers.documents import FORMATS, written
+from livecap.api.viewers.history import DAY, History
+from livecap.api.viewers.registry import HistoryError
+from livecap.api.viewers.store import Archive
 from livecap.errors import ConfigError
 from livecap.events import RATE, Caption, Gap, Word
-from livecap.frontends.captions import Hub, Part, Speaker, history
-from livecap.frontends.captions.archive import Archive
-from livecap.frontends.captions.broadcast import Broadcast
-from livecap.frontends.captions.documents import FORMATS, written
-from livecap.frontends.captions.history import DAY, History
-from livecap.frontends.captions.hub import HistoryError
 from livecap.metrics import Metrics
 
 NOW = 1_800_000_000.0

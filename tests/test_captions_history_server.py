@@ -11,9 +11,9 @@ from server_clients import run
 from server_fixture import MANY, Running, serving, toned
 from test_captions_server import KEY, finals, link, say, speaker, web
 
-from livecap.frontends.captions import history
-from livecap.frontends.captions.documents import FORMATS
-from livecap.frontends.server.options import ServeConfig
+from livecap.api.options import ServeConfig
+from livecap.api.viewers import history
+from livecap.api.viewers.documents import FORMATS
 
 
 @pytest.fixture

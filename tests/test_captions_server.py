@@ -17,12 +17,12 @@ from server_fixture import MANY, Running, serving
 from starlette.requests import Request
 from strict import parse_srt
 
-from livecap.frontends.captions import Broadcast, documents
-from livecap.frontends.captions.broadcast import data_of, encoded
-from livecap.frontends.captions.documents import FORMATS
-from livecap.frontends.captions.links import links
-from livecap.frontends.server.problems import ApiError
-from livecap.frontends.server.prompt_head import PromptHead
+from livecap.api.errors import ApiError
+from livecap.api.server.uvicorn_http import PromptHead
+from livecap.api.viewers import Broadcast, documents
+from livecap.api.viewers.channel import data_of, encoded
+from livecap.api.viewers.documents import FORMATS
+from livecap.api.viewers.links import links
 
 KEY = {"Authorization": "Bearer right"}
 Json = dict[str, Any]

@@ -9,10 +9,10 @@ from media import Signal, babble, decibels, tone
 from sound_system import Input, SoundSystem, Stream
 
 from livecap.audio import Resampler
+from livecap.audio.capture import Microphone
+from livecap.audio.live_source import Chunk, Heard, Notice
 from livecap.errors import AudioError, ConfigError
 from livecap.events import RATE
-from livecap.frontends.audio_in import Chunk, Heard, Notice
-from livecap.frontends.capture import Microphone
 
 
 def opened(system: SoundSystem, device: str | None = None, *, loopback: bool = False) -> Microphone:

@@ -9,9 +9,8 @@ from command import FORMATS, JFK, SPEECH, Command, clip, jfk, plain, speechless,
 from media import pack, wav
 from strict import parse_srt, parse_vtt, said_in
 
-from livecap.audio import Reader
+from livecap.audio import Reader, prefetch
 from livecap.cli import SHORT
-from livecap.frontends import pump
 
 
 @pytest.fixture
@@ -29,7 +28,7 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
             names.append(str(options["name"]))
             super().__init__(*sources, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(pump, "Reader", Spy)
+    monkeypatch.setattr(prefetch, "Reader", Spy)
     return names
 
 

@@ -14,7 +14,7 @@ import pytest
 from command import PATIENCE, SPEECH, Process, jfk, plain
 from test_server_serve import ready
 
-from livecap.frontends.server.tls import PUBLIC
+from livecap.api.server.tls import PUBLIC
 
 SCRIPT = Path(__file__).parent / "node/openai_realtime.cjs"
 NODE = shutil.which("node")

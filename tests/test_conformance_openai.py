@@ -31,7 +31,7 @@ from server_fixture import Running, embedded, serving, until
 from strict import parse_srt, parse_vtt
 from websockets.exceptions import ConnectionClosedError
 
-from livecap.frontends.server.options import ServeConfig
+from livecap.api.options import ServeConfig
 
 Frame = dict[str, Any]
 KEY = "correct-horse"

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from livecap.cues import PRESETS, Cue, Layout, Shaper, columns, preset
-from livecap.cues.pieces import cut
-from livecap.cues.width import clusters
+from livecap.captions import PRESETS, Cue, Layout, Shaper, columns, preset
+from livecap.captions.pieces import cut
+from livecap.captions.width import clusters
 from livecap.errors import ConfigError
 from livecap.events import RATE, Caption, Word
 

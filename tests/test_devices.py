@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from sound_system import Input, SoundSystem
 
+from livecap.audio.devices import choose, choose_loopback, run_devices
+from livecap.audio.portaudio import Device, devices, load_portaudio
+from livecap.commands.levels import bar, watch_levels
 from livecap.errors import AudioError, ConfigError
-from livecap.frontends.devices import choose, choose_loopback, run_devices
-from livecap.frontends.levels import bar, watch_levels
-from livecap.frontends.portaudio import Device, devices, load_portaudio
 
 LINUX = [
     Input("HDA Intel PCH: ALC257 Analog (hw:0,0)", 44_100, 2),

@@ -10,8 +10,8 @@ import pytest
 from command import Command, speechless
 
 from livecap.checkpoints import Checkpoint, find_embedded
-from livecap.frontends import doctor, machine
-from livecap.frontends.machine import Check
+from livecap.commands import doctor, machine
+from livecap.commands.machine import Check
 
 LINE = re.compile(r"(ok|warn|fault) +\S.*?(  \(.+\))?")
 GIGABYTE = 1 << 30

@@ -29,7 +29,7 @@ from livecap.engine.engine import Engine
 from livecap.engine.layers import Int8, choose
 from livecap.engine.request import Request, Rule, Sequence
 from livecap.engine.sampler import Suppress, Timestamps
-from livecap.engine.whisper_decoder import Room, WhisperDecoder
+from livecap.models.whisper.decoder import Room, WhisperDecoder
 from towers.layers import dense
 from towers.mel import Mel
 from towers.whisper import Tower

@@ -24,10 +24,10 @@ from livecap.engine.pages import Table
 from livecap.engine.request import Request
 from livecap.engine.request import Sequence as Decoded
 from livecap.events import RATE, Scores, Word
-from livecap.models import whisper_attempt, whisper_times
 from livecap.models.load import Loaded, load_model
-from livecap.models.runaway import Runaway
-from livecap.models.whisper_alignment import attention_matrix, median_filter, path, token_rows
+from livecap.models.stopping import Runaway
+from livecap.models.whisper import attempt, word_times
+from livecap.models.whisper.alignment import attention_matrix, median_filter, path, token_rows
 from livecap.online.job import DecodeJob, Hypothesis, PrefixState
 from livecap.online.speech_buffer import Piece, Segment
 from livecap.runtime.batcher import Batcher
@@ -193,7 +193,7 @@ def test_temperatures_at_once_and_in_turn(
     fp32: Loaded, pcm: np.ndarray, monkeypatch: pytest.MonkeyPatch, unlikely: float
 ) -> None:
     """What somebody waits for is begun at all temperatures, with the same text in the end."""
-    monkeypatch.setattr(whisper_attempt, "UNLIKELY", unlikely)
+    monkeypatch.setattr(attempt, "UNLIKELY", unlikely)
     begun: list[Request] = []
     submit = Engine.submit
 
@@ -332,10 +332,10 @@ def test_a_word_is_on_the_side_of_a_pause_where_it_was_heard() -> None:
 
     def timed(*times: tuple[str, int, int, int]) -> list[tuple[int | None, int | None]]:
         given = [
-            whisper_times.Aligned(Word(text, start * ms, stop * ms, 1.0), peak * ms)
+            word_times.Aligned(Word(text, start * ms, stop * ms, 1.0), peak * ms)
             for text, start, stop, peak in times
         ]
-        found = whisper_times.timed(given, Scores((), 0.0, 0.0, 1.0, 0.0), pcm).words
+        found = word_times.timed(given, Scores((), 0.0, 0.0, 1.0, 0.0), pcm).words
         assert [word.text for word in found] == [text for text, *_ in times]
         return [(word.start and word.start // ms, word.end and word.end // ms) for word in found]
 

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from livecap.audio import Reader
+from livecap.audio.prefetch import Pump, ReadConfig
 from livecap.checkpoints import resolve
+from livecap.commands.file import FileRun, Progress
 from livecap.config import DecodeConfig, ModelConfig, VadConfig
 from livecap.events import RATE, Caption
-from livecap.frontends.file import FileRun, Progress
-from livecap.frontends.pump import Pump, ReadConfig
 from livecap.models.load import load_model
 from livecap.vad.silero import load as load_silero
 from towers.train.manifest import write_audio

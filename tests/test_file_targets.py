@@ -11,13 +11,13 @@ import pytest
 from command import JFK, Command, speechless
 from media import Sound, mux, wav
 
+from livecap.commands.file_batch import BatchConfig, run_batch
+from livecap.commands.inputs import expand
+from livecap.commands.targets import settle, targets_of
 from livecap.config import DecodeConfig, OutputConfig
 from livecap.events import RATE, Caption, Word
-from livecap.frontends.batch import BatchConfig, run_batch
-from livecap.frontends.inputs import expand
-from livecap.frontends.runs import Progress, Report
-from livecap.frontends.targets import settle, targets_of
-from livecap.sinks import Source, open_writer, provenance
+from livecap.output import Source, open_writer, provenance
+from livecap.runtime.runs import Progress, Report
 
 FFMPEG = shutil.which("ffmpeg")
 SILENCE = np.zeros(1600, np.float32)
@@ -149,7 +149,7 @@ def test_a_file_that_grows_while_it_is_read_is_said(livecap: Command, tmp_path: 
         return real(*words, **options)  # type: ignore[arg-type]
 
     with livecap.patch.context() as patch:
-        patch.setattr("livecap.frontends.batch.open_writer", growing)
+        patch.setattr("livecap.commands.file_batch.open_writer", growing)
         done = livecap("file", path)
     assert done.status == 0
     assert "00.wav changed while it was read" in done.err

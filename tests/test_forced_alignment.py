@@ -14,7 +14,7 @@ from transformers.models.qwen3_asr.processing_qwen3_asr import (
     _fix_timestamps,
 )
 
-from livecap.models.forced_alignment import ALIGNED_LANGUAGES, Unit, repair, units, word_times
+from livecap.models.qwen3_asr.alignment import ALIGNED_LANGUAGES, Unit, repair, units, word_times
 
 MIXED = "ab'é1٣ \n\t.,-_’“—。、・ー々〇ゝがか\u3099カﾞｶァ学生𠀀𫠠𬺰豈한국e\u0301"
 texts = st.text() | st.text(MIXED)

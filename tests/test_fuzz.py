@@ -23,17 +23,17 @@ from test_realtime_fuzz import EVENTS, JSON
 from tiny_models import save_ctranslate2, tiny_whisper
 from uploads import BOUNDARY, form_of
 
+from livecap.api.errors import ApiError
+from livecap.api.realtime.errors import Refusal
+from livecap.api.realtime.wire import decoded
+from livecap.api.transcriptions import Limits
+from livecap.api.transcriptions.upload import Body, Gone, receiving
+from livecap.api.webrtc.candidates import is_reachable
+from livecap.api.webrtc.offers import BadOffer, usable
+from livecap.api.webrtc.whip import Fragment
 from livecap.checkpoints.ctranslate2 import read_container, read_specification
-from livecap.checkpoints.lazy import Lazy, header_names, stored_in
+from livecap.checkpoints.lazy_tensors import Lazy, header_names, stored_in
 from livecap.errors import ModelError
-from livecap.frontends.realtime.refusal import Refusal
-from livecap.frontends.realtime.wire import decoded
-from livecap.frontends.server.problems import ApiError
-from livecap.frontends.transcriptions import Limits
-from livecap.frontends.transcriptions.upload import Body, Gone, receiving
-from livecap.frontends.webrtc.candidates import is_reachable
-from livecap.frontends.webrtc.offers import BadOffer, usable
-from livecap.frontends.webrtc.whip import Fragment
 
 LONG = os.environ.get("LIVECAP_FUZZ", "")
 FUZZ = settings(

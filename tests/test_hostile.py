@@ -27,11 +27,11 @@ from tones import Listener
 from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 
-from livecap.frontends.realtime import RealtimeSession
-from livecap.frontends.server import outbox
-from livecap.frontends.server.firm_socket import FirmSocket
-from livecap.frontends.server.options import ServeConfig
-from livecap.frontends.server.server import MESSAGE
+from livecap.api.options import ServeConfig
+from livecap.api.realtime import RealtimeSession
+from livecap.api.server.uvicorn_server import MESSAGE
+from livecap.api.server.uvicorn_websocket import FirmSocket
+from livecap.api.sessions import outbox
 
 SOON = 10.0  # seconds, far below those after which a client is given up that doesn't leave
 MOST = 15 << 20  # bytes of audio in one event

@@ -26,8 +26,8 @@ from test_realtime_fuzz import JSON
 from test_service import Readers, Valve
 from uploads import BOUNDARY, error_of, form_of
 
+from livecap.api.transcriptions import Limits
 from livecap.events import RATE
-from livecap.frontends.transcriptions import Limits
 
 SOON = 10.0  # seconds, far below those after which an upload is given up that goes on
 CAP = 2 << 20  # bytes

@@ -14,12 +14,12 @@ from qwen_models import save_causal, save_official, tiny_qwen
 from torch import Tensor
 
 from livecap.audio import Reader
+from livecap.audio.prefetch import Pump, ReadConfig
 from livecap.checkpoints import resolve
+from livecap.commands.file import FileRun, Progress
 from livecap.config import DecodeConfig, LiveOptions, ModelConfig, VadConfig
 from livecap.engine.request import Request
 from livecap.events import RATE, Event
-from livecap.frontends.file import FileRun, Progress
-from livecap.frontends.pump import Pump, ReadConfig
 from livecap.models.load import Loaded, load_model
 from livecap.models.protocol import DecodeSteps
 from livecap.models.streams import live_config

@@ -20,15 +20,15 @@ from oddities import FOX, fox, fox_at, quiet
 from sound_system import SoundSystem
 from strict import said_in
 
-from livecap.audio import RawFormat
+from livecap.audio import RawFormat, capture
+from livecap.audio.file_source import PIECE, Recorded
+from livecap.audio.live_source import Chunk, Heard, Notice
+from livecap.audio.prefetch import Pump, ReadConfig
+from livecap.commands import mic, sources
 from livecap.errors import AudioError, EngineFault, LivecapError
 from livecap.events import Caption, Event
-from livecap.frontends import capture, mic, sources
-from livecap.frontends.audio_in import Chunk, Heard, Notice
-from livecap.frontends.pump import Pump, ReadConfig
-from livecap.frontends.recorded import PIECE, Recorded
+from livecap.output.terminal import Status
 from livecap.runtime.batcher import Batcher
-from livecap.sinks.terminal import Status
 from livecap.vad import silero as vad
 
 silero = cache(vad.load)

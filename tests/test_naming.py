@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from livecap.errors import ConfigError
-from livecap.sinks import FORMATS, Source, open_writer, plan
+from livecap.output import FORMATS, Source, open_writer, plan
 
 
 def names(

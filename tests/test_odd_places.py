@@ -14,7 +14,7 @@ from media import wav
 from oddities import FOX, fox, quiet
 from strict import parse_srt, said_in
 
-from livecap.sinks import FORMATS, files
+from livecap.output import FORMATS, files
 from livecap.vad import silero as vad
 
 silero = cache(vad.load)

@@ -16,7 +16,7 @@ from strict import TALK, WORDS, caption, feed, letters, parse_json, said_in
 import livecap
 from livecap.errors import OutputError
 from livecap.events import Caption, Event
-from livecap.sinks import FORMATS, files, is_complete, open_writer, provenance
+from livecap.output import FORMATS, files, is_complete, open_writer, provenance
 
 HOME = Path(livecap.__file__).parents[1]
 
@@ -25,7 +25,7 @@ def test_a_killed_process_leaves_files_that_parse(tmp_path: Path) -> None:
     script = (
         "import itertools, sys\n"
         "from livecap.events import Caption, Word\n"
-        "from livecap.sinks import FORMATS, open_writer\n"
+        "from livecap.output import FORMATS, open_writer\n"
         "writers = [open_writer(f, f'{sys.argv[1]}/talk.{f}') for f in FORMATS]\n"
         "for n in itertools.count():\n"
         "    words = (Word(f' word{n}', n * 8000, n * 8000 + 7000),)\n"

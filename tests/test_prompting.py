@@ -7,18 +7,18 @@ import pytest
 from command import Command, speechless
 from media import wav
 
+from livecap.api.realtime.actions import Hearing
+from livecap.api.sessions.stream_options import heard_by
+from livecap.api.transcriptions.form import TranscriptionRequest
+from livecap.api.transcriptions.plan import plan
 from livecap.checkpoints import resolve
 from livecap.config import DecodeConfig, LiveOptions, ModelConfig
 from livecap.engine.request import Request
 from livecap.events import RATE
-from livecap.frontends.realtime.actions import Hearing
-from livecap.frontends.server.hearing import heard_by
-from livecap.frontends.transcriptions.form import TranscriptionRequest
-from livecap.frontends.transcriptions.plan import plan
 from livecap.models.load import load_model
 from livecap.models.prompting import fitted
 from livecap.models.protocol import EncodeRequest
-from livecap.models.whisper import Whisper
+from livecap.models.whisper.model import Whisper
 
 MANY = [f"Name{n}sson" for n in range(3500)]
 LONG = " ".join(f"word{n}" for n in range(900))

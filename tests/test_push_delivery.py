@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 import pytest
 from push_receivers import QUICK, Told, delivering, said, until
 
-from livecap.sinks.push import delivery as deliveries
-from livecap.sinks.push.delivery import Delivery
-from livecap.sinks.push.said import Gone, Pause, Refused, Said, Undelivered
+from livecap.output.push import delivery as deliveries
+from livecap.output.push.caption_line import Gone, Pause, Refused, Said, Undelivered
+from livecap.output.push.delivery import Delivery
 
 
 @dataclass

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from push_receivers import delivering, free_port, receiving, said, texts, until
 
-from livecap.sinks.push.addresses import secret_of
-from livecap.sinks.push.webhook import Webhook
-from livecap.sinks.push.youtube import YouTube, body
-from livecap.sinks.push.zoom import Zoom
+from livecap.output.push.addresses import secret_of
+from livecap.output.push.webhook import Webhook
+from livecap.output.push.youtube import YouTube, body
+from livecap.output.push.zoom import Zoom
 
 SECRET = base64.b64encode(b"a secret of more than sixteen bytes").decode()
 Make = Callable[[str], Any]

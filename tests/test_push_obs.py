@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from push_receivers import FakeObs, delivering, free_port, obs_running, said, until
 
-from livecap.frontends.obs_socket import connected
-from livecap.sinks.push import obs as module
-from livecap.sinks.push.obs import ROW, Obs, answer, rows_of
-from livecap.sinks.push.said import Said
+from livecap.output.push import obs as module
+from livecap.output.push.caption_line import Said
+from livecap.output.push.obs import ROW, Obs, answer, rows_of
+from livecap.output.push.obs_socket import connected
 
 LONG = (
     "The quick brown fox jumps over the lazy dog and then, having nothing better to do, goes home."

@@ -8,9 +8,9 @@ import pytest
 from push_receivers import FakeObs, delivering, obs_running, said, until
 from test_push_obs import made
 
-from livecap.frontends.obs_socket import connected
-from livecap.sinks.push import obs as module
-from livecap.sinks.push.obs import Obs
+from livecap.output.push import obs as module
+from livecap.output.push.obs import Obs
+from livecap.output.push.obs_socket import connected
 
 
 class OddObs(FakeObs):

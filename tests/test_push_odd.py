@@ -9,8 +9,8 @@ import pytest
 from push_receivers import delivering, receiving, said, until
 from test_push_http import Make, every
 
-from livecap.sinks.push import http
-from livecap.sinks.push.webhook import Webhook
+from livecap.output.push import http
+from livecap.output.push.webhook import Webhook
 
 ODD = {
     "no number": (429, {"Retry-After": "²"}),

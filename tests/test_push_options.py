@@ -10,14 +10,14 @@ from server_clients import run
 from server_fixture import serving, toned
 from test_captions_server import KEY, say, speaker, web
 
+from livecap.api.options import ServeConfig
+from livecap.api.viewers import Hub
+from livecap.api.viewers.active import Stage
 from livecap.errors import ConfigError
 from livecap.events import RATE, Caption, Gap, Word
-from livecap.frontends.captions import Hub
-from livecap.frontends.captions.stage import Stage
-from livecap.frontends.pushing import Passing, Receivers, receivers
-from livecap.frontends.server.options import ServeConfig
-from livecap.sinks.push.options import PushOptions, with_environment
-from livecap.sinks.push.said import Said
+from livecap.output.push.caption_line import Said
+from livecap.output.push.options import PushOptions, with_environment
+from livecap.output.push.receivers import Passing, Receivers, receivers
 
 SECRET = "whsec_" + base64.b64encode(b"0123456789abcdef0123").decode()
 

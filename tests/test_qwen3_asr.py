@@ -22,7 +22,9 @@ from safetensors.torch import load_file
 from transformers.models.qwen3_asr.feature_extraction_qwen3_asr import Qwen3ASRFeatureExtractor
 
 from livecap.audio import Reader
+from livecap.audio.prefetch import Pump, ReadConfig
 from livecap.checkpoints import Checkpoint, load_qwen3_asr, resolve
+from livecap.commands.file import FileRun, Progress
 from livecap.config import DecodeConfig, ModelConfig, VadConfig
 from livecap.engine.engine import Engine
 from livecap.engine.pages import Table
@@ -30,16 +32,14 @@ from livecap.engine.request import Embedded, Request
 from livecap.engine.request import Sequence as Decoded
 from livecap.errors import ConfigError, CorruptModel, ModelError
 from livecap.events import RATE, Caption, Language, Unrecognised
-from livecap.frontends.file import FileRun, Progress
-from livecap.frontends.pump import Pump, ReadConfig
-from livecap.models import qwen3_load
-from livecap.models.forced_aligner import ForcedAligner
 from livecap.models.load import Loaded, load_model
 from livecap.models.protocol import EncodeRequest
-from livecap.models.qwen3_answer import budget
-from livecap.models.qwen3_asr import CONTEXT, Qwen3Asr
-from livecap.models.qwen3_prompt import Answer, Prompt
-from livecap.models.qwen3_text import LANGUAGES
+from livecap.models.qwen3_asr import load
+from livecap.models.qwen3_asr.aligner import ForcedAligner
+from livecap.models.qwen3_asr.answer import budget
+from livecap.models.qwen3_asr.model import CONTEXT, Qwen3Asr
+from livecap.models.qwen3_asr.prompt import Answer, Prompt
+from livecap.models.qwen3_asr.text import LANGUAGES
 from livecap.online.job import DecodeJob, Hypothesis
 from livecap.online.speech_buffer import Pcm, Piece, Segment
 from livecap.runtime.batcher import Batcher
@@ -448,7 +448,7 @@ def aligner(their_aligner: Any, tmp_path_factory: pytest.TempPathFactory) -> For
     saved = save_official(their_aligner, tmp_path_factory.mktemp("aligner"))
     with pytest.raises(ModelError, match="aligns"):
         load_model(saved, FP32)
-    return qwen3_load.load_aligner(qwen3_load.read_aligner(saved), FP32)
+    return load.load_aligner(load.read_aligner(saved), FP32)
 
 
 @torch.inference_mode()
@@ -490,7 +490,7 @@ def test_the_aligner_on_this_machine_is_used(
 ) -> None:
     monkeypatch.setenv("LIVECAP_HOME", str(tmp_path))
     monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path / "nowhere"))
-    folder = tmp_path / "models" / qwen3_load.ALIGNER
+    folder = tmp_path / "models" / load.ALIGNER
     assert load_model(checkpoint, FP32).model.untimed("en")
     save_official(their_aligner, folder)
     loaded = load_model(checkpoint, FP32)

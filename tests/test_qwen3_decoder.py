@@ -15,8 +15,8 @@ from livecap.engine import attention, scheduler
 from livecap.engine.batch import Batch
 from livecap.engine.engine import Engine
 from livecap.engine.layers import ByRows, Bytes, Nibbles, choose
-from livecap.engine.qwen3_decoder import Qwen3Decoder, Shape
 from livecap.engine.request import Embedded, Kept, Request, Sequence
+from livecap.models.qwen3_asr.decoder import Qwen3Decoder, Shape
 from towers.layers import dense
 
 VOCAB, HIDDEN = 640, 32

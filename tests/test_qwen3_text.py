@@ -12,7 +12,7 @@ from transformers.models.qwen3_asr.processing_qwen3_asr import (
 )
 
 from livecap.languages import NAMES, language_code
-from livecap.models.qwen3_text import (
+from livecap.models.qwen3_asr.text import (
     LANGUAGES,
     Header,
     code_for,

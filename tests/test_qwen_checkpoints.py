@@ -33,7 +33,7 @@ from livecap.checkpoints import (
     load_qwen3_asr,
     resolve,
 )
-from livecap.checkpoints.lazy import Lazy, stored_in
+from livecap.checkpoints.lazy_tensors import Lazy, stored_in
 from livecap.checkpoints.qwen3_asr_form import decoder_shapes, tower_shapes
 from livecap.errors import CorruptModel, LivecapError, ModelError, ModelNotFound
 
@@ -172,7 +172,7 @@ def test_a_tensor_is_read_each_time_and_not_kept(tmp_path: Path) -> None:
     save_file({f"t{n}": torch.ones(4, 1 << 20) for n in range(8)}, tmp_path / "big.safetensors")
     code = (
         "import resource, sys\nfrom pathlib import Path\n"
-        "from livecap.checkpoints.lazy import Lazy, stored_in\n"
+        "from livecap.checkpoints.lazy_tensors import Lazy, stored_in\n"
         "tensors = Lazy(stored_in(Path(sys.argv[1])))\n"
         "assert tensors.shapes == {f't{n}': (4, 1 << 20) for n in range(8)}\n"
         "def mapped(): return sys.argv[1] in Path('/proc/self/maps').read_text()\n"

@@ -5,8 +5,8 @@ import pytest
 from realtime_client import MS, Client, begins, error, kinds, says, settled, stops
 from realtime_frames import check_order
 
+from livecap.api.realtime import Limits
 from livecap.errors import ConfigError, CorruptModel, EngineFault
-from livecap.frontends.realtime import Limits
 
 COMMIT = ["committed", "added", "done"]
 

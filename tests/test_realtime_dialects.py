@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from realtime_client import NOW, Client, begins, kinds, says, settled, stops
 
-from livecap.frontends.realtime import Limits, asks_for_beta
+from livecap.api.realtime import Limits, asks_for_beta
 
 FLAT = {"input_audio_transcription": {"model": "whisper-1"}}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from realtime_client import Client, encoded, error, ga, kinds
 
-from livecap.frontends.realtime import Limits, turned_away
+from livecap.api.realtime import Limits, turned_away
 
 APPEND = "input_audio_buffer.append"
 MOST = 15 << 20

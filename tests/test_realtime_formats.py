@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from realtime_client import Client, encoded
 
+from livecap.api.realtime.formats import ALAW, ULAW, AudioFormat, Intake
 from livecap.audio import Converter
-from livecap.frontends.realtime.formats import ALAW, ULAW, AudioFormat, Intake
 
 APPEND = "input_audio_buffer.append"
 FORMATS = [

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from realtime_client import Catalogue, Client, begins, ga, says, says_at, settled, stops
 from realtime_frames import check_order
 
+from livecap.api.realtime import Limits
 from livecap.errors import AudioError
 from livecap.events import Event
-from livecap.frontends.realtime import Limits
 
 LIMITS = Limits(max_buffer_s=3, items=10, pending=5, max_append_bytes=200_000)
 

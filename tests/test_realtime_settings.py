@@ -6,7 +6,7 @@ import pytest
 from openai.types.realtime import ClientSecretCreateResponse
 from realtime_client import HOSTED, NOW, Catalogue, Client, ga
 
-from livecap.frontends.realtime import Limits, Refusal, check_session
+from livecap.api.realtime import Limits, Refusal, check_session
 
 USUAL = {
     "type": "server_vad",

@@ -14,9 +14,9 @@ from realtime_client import (
 )
 from realtime_frames import check_order
 
+from livecap.api.realtime import Dialect, Frame, Limits
+from livecap.api.realtime.dialects import STALLED, shown
 from livecap.events import Gap, Language, Pace, Silence, Stalled, Unrecognised
-from livecap.frontends.realtime import Dialect, Frame, Limits
-from livecap.frontends.realtime.dialects import STALLED, shown
 
 TURN = ["speech_stopped", "committed", "added", "done"]
 

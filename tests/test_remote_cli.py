@@ -19,8 +19,8 @@ from strict import parse_srt, said_in
 from test_remote_files import VERBOSE
 from test_remote_others import Plain, sockets
 
+from livecap.api.server.tls import Names, context
 from livecap.events import RATE
-from livecap.frontends.server.tls import Names, context
 from livecap.online.speech_buffer import Pcm
 
 FORMATS = ("txt", "srt", "vtt", "json", "jsonl")

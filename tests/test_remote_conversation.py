@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from livecap.client.conversation import SYNC, WINDOW, Conversation
+from livecap.client.relay import Relay
+from livecap.client.timeline import Clock
+from livecap.client.transcript import Story, words_of
+from livecap.client.wire import Wanted
 from livecap.events import RATE, Caption, Event, Gap, Silence, Unrecognised, Word
-from livecap.frontends.remote.clock import Clock
-from livecap.frontends.remote.conversation import SYNC, WINDOW, Conversation
-from livecap.frontends.remote.relay import Relay
-from livecap.frontends.remote.story import Story, words_of
-from livecap.frontends.remote.wire import Wanted
 
 Json = dict[str, Any]
 MS = RATE // 1000

@@ -15,20 +15,20 @@ from remote_pair import Said, speak, spoken
 from server_fixture import embedded, serving
 from strict import parse_srt, said_in
 
+from livecap.client.answer import read
+from livecap.client.errors import ServerError
+from livecap.client.files import RemoteRun
+from livecap.client.form import Form
+from livecap.client.options import ServerOptions, server_of
+from livecap.client.request import Asked
+from livecap.client.upload import Patience
 from livecap.config import DecodeConfig
 from livecap.errors import AudioError, LivecapError
 from livecap.events import RATE, Caption, Gap, Silence, Unrecognised, Word
-from livecap.frontends.remote.answer import read
-from livecap.frontends.remote.asked import Asked
-from livecap.frontends.remote.delays import Delays
-from livecap.frontends.remote.files import RemoteRun
-from livecap.frontends.remote.form import Form
-from livecap.frontends.remote.options import ServerOptions, server_of
-from livecap.frontends.remote.trouble import ServerError
-from livecap.frontends.remote.upload import Patience
-from livecap.frontends.runs import Progress
 from livecap.online.speech_buffer import Pcm
-from livecap.sinks.verbose_json import segment
+from livecap.output.push.backoff import Delays
+from livecap.output.verbose_json import segment
+from livecap.runtime.runs import Progress
 
 QUICK = Patience(delays=Delays(first=0.001, most=0.01), tries=3)
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
+from livecap.api.server.tls import Names, own_certificate
+from livecap.client import errors
+from livecap.client.options import Server, ServerOptions, server_of
+from livecap.client.wire import Wanted
+from livecap.commands.backend import Setup, wanted
 from livecap.errors import ConfigError
-from livecap.frontends.begin import Setup, wanted
-from livecap.frontends.remote import trouble
-from livecap.frontends.remote.delays import Delays
-from livecap.frontends.remote.options import Server, ServerOptions, server_of
-from livecap.frontends.remote.wire import Wanted
-from livecap.frontends.server.tls import Names, own_certificate
+from livecap.output.push.backoff import Delays
 
 
 def server(url: str, **fields: str) -> Server:
@@ -134,7 +134,7 @@ def verification() -> ssl.SSLCertVerificationError:
     ],
 )
 def test_what_the_network_says(error: Exception, told: str, remedy: str, lasting: bool) -> None:
-    found = trouble.of_error("desk:8000", error)
+    found = errors.of_error("desk:8000", error)
     assert told in found.told
     assert "desk:8000" in found.told
     assert remedy in found.remedy
@@ -157,7 +157,7 @@ def test_what_the_network_says(error: Exception, told: str, remedy: str, lasting
     ],
 )
 def test_statuses(status: int, told: str, lasting: bool, busy: bool) -> None:
-    found = trouble.of_status("desk", status, "because", "7")
+    found = errors.of_status("desk", status, "because", "7")
     assert told in found.told
     assert found.told.endswith("because")
     assert (found.lasting, found.is_busy) == (lasting, busy)
@@ -170,13 +170,13 @@ def test_how_long_a_server_wants_to_be_left_alone() -> None:
         ("3", 3, 3),
         ("0.5", 0.5, 0.5),
         ("-4", 0, 0),
-        ("99999", trouble.LONGEST, trouble.LONGEST),
+        ("99999", errors.LONGEST, errors.LONGEST),
         ("nan", 0, 0),
         ("soon", 0, 0),
         ("Wed, 21 Oct 2015 07:28:00 GMT", 0, 0),
         (later, 50, 60),
     ):
-        assert low <= trouble.of_status("desk", 429, after=after).wait <= high, after
+        assert low <= errors.of_status("desk", 429, after=after).wait <= high, after
 
 
 def test_waits_get_longer_and_are_not_all_alike() -> None:

@@ -18,9 +18,9 @@ from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request, Response
 
+from livecap.client.wire import Wanted
 from livecap.errors import LivecapError
 from livecap.events import RATE, Caption, Silence, Word
-from livecap.frontends.remote.wire import Wanted
 
 MS = RATE // 1000
 TRANSCRIPTION = "conversation.item.input_audio_transcription"

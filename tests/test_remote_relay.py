@@ -18,8 +18,8 @@ from remote_pair import (
     talk,
 )
 
+from livecap.client.relay import BACKLOG, LATE, Relay
 from livecap.events import RATE, Caption, Gap, Silence, Unrecognised
-from livecap.frontends.remote.relay import BACKLOG, LATE, Relay
 from livecap.online.speech_buffer import Pcm
 
 

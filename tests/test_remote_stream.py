@@ -11,17 +11,17 @@ from remote_pair import Said, check_times, silence, speak, spoken
 from remote_wire import Wire, wired
 from server_fixture import PATIENCE, Running, serving
 
+from livecap.api.options import ServeConfig
+from livecap.audio.live_source import Notice
+from livecap.client.errors import ServerError
+from livecap.client.options import ServerOptions, server_of
+from livecap.client.reconnect import Patience
+from livecap.client.stream import RemoteStream
+from livecap.client.wire import Wanted
 from livecap.errors import LivecapError
 from livecap.events import RATE, Caption, Event, Gap
-from livecap.frontends.audio_in import Notice
-from livecap.frontends.remote.delays import Delays
-from livecap.frontends.remote.link import Patience
-from livecap.frontends.remote.options import ServerOptions, server_of
-from livecap.frontends.remote.stream import RemoteStream
-from livecap.frontends.remote.trouble import ServerError
-from livecap.frontends.remote.wire import Wanted
-from livecap.frontends.server.options import ServeConfig
 from livecap.online.speech_buffer import Pcm
+from livecap.output.push.backoff import Delays
 
 QUICK = Patience(delays=Delays(first=0.01, most=0.05), ending=0.5)
 PIECE = RATE // 10  # samples sent together

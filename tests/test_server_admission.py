@@ -6,9 +6,9 @@ import random
 import pytest
 from server_parts import FakeService
 
-from livecap.frontends.server.admission import LATER, UNMEASURED, Admission, Ticket
-from livecap.frontends.server.drain import Drain
-from livecap.frontends.server.problems import ApiError
+from livecap.api.errors import ApiError
+from livecap.api.sessions.admission import LATER, UNMEASURED, Admission, Ticket
+from livecap.api.sessions.drain import Drain
 
 
 def admission(

@@ -14,12 +14,12 @@ from server_parts import BASE, HERE, INVALID, PATIENCE, Loader, application, cli
 from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocketDisconnect
 
+from livecap.api.logs import JsonLines
+from livecap.api.options import ServeConfig
+from livecap.api.sessions.model_pool import Served
+from livecap.api.sessions.session_metrics import Observer
 from livecap.errors import CorruptModel
 from livecap.events import RATE, Stalled
-from livecap.frontends.server.logs import JsonLines
-from livecap.frontends.server.observe import Observer
-from livecap.frontends.server.options import ServeConfig
-from livecap.frontends.server.pool import Served
 from livecap.metrics import Metrics
 
 ID = b"x-request-id"

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from starlette.types import Scope
 
-from livecap.frontends.server.auth import CARRIER, Door
-from livecap.frontends.server.guesses import FOR, MOST, PARTIES
-from livecap.frontends.server.secrets import Secrets
+from livecap.api.access.auth import CARRIER, Door
+from livecap.api.access.client_secrets import Secrets
+from livecap.api.access.failed_keys import FOR, MOST, PARTIES
 
 KEYS = ("sk-one", "sk-two")
 SECRETS = Secrets(b"0" * 32, lambda: 1000.0)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from server_parts import BASE, HERE, INVALID, application, client, envelope
 from starlette.testclient import TestClient
 
-from livecap.frontends.server.options import ServeConfig
-from livecap.frontends.server.parts import Parts
+from livecap.api.options import ServeConfig
+from livecap.api.sessions.state import Parts
 
 SECRETS = "/v1/realtime/client_secrets"
 BETA = "/v1/realtime/transcription_sessions"

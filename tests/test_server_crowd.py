@@ -10,9 +10,9 @@ from server_clients import REALTIME, client, run, utterance
 from server_fixture import Running, serving, until
 from uploads import BOUNDARY
 
-from livecap.frontends.server.firm_socket import LEFT, FirmSocket
-from livecap.frontends.server.pace import BURST
-from livecap.frontends.server.prompt_head import PromptHead
+from livecap.api.access.refusal_pace import BURST
+from livecap.api.server.uvicorn_http import PromptHead
+from livecap.api.server.uvicorn_websocket import LEFT, FirmSocket
 
 KEY = {"Authorization": "Bearer right"}
 FRAME = 20 << 20  # bytes of a message that nobody who isn't let in needs

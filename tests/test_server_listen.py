@@ -5,10 +5,10 @@ from contextlib import closing, suppress
 
 import pytest
 
+from livecap.api.options import ServeConfig
+from livecap.api.server.listen import bind, url, urls
+from livecap.api.server.tls import Names
 from livecap.errors import ConfigError, OutputError
-from livecap.frontends.server.listen import bind, url, urls
-from livecap.frontends.server.options import ServeConfig
-from livecap.frontends.server.tls import Names
 
 NAMES = Names(("localhost",), ("10.0.0.5", "127.0.0.1", "2001:db8::5", "::1"))
 

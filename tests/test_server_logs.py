@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from livecap.frontends.server import logs
-from livecap.frontends.server.options import LogFormat
+from livecap.api import logs
+from livecap.api.options import LogFormat
 
 
 class Screen(io.StringIO):

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from livecap import cli, cli_serve
-from livecap.config import LiveOptions, ModelConfig
-from livecap.errors import ConfigError
-from livecap.frontends.server.options import (
+from livecap.api.options import (
     ServeConfig,
     is_loopback,
     keys_of,
     refuse_exposed,
 )
+from livecap.config import LiveOptions, ModelConfig
+from livecap.errors import ConfigError
 
 Seen = list[tuple[ServeConfig, LiveOptions, ModelConfig]]
 
@@ -31,7 +31,7 @@ def seen(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Seen:
         found.append((config, live, run))
         return 0
 
-    running = ModuleType("livecap.frontends.server.serve")
+    running = ModuleType("livecap.api.server.serve")
     running.__dict__["run_serve"] = run
     monkeypatch.setitem(sys.modules, running.__name__, running)
     monkeypatch.delenv("LIVECAP_MODEL", raising=False)

@@ -9,10 +9,10 @@ import pytest
 from server_clients import manual, run, utterance
 from server_fixture import MANY, Running, serving, until
 
-from livecap.frontends.server import crowd
-from livecap.frontends.server.crowd import Crowd
-from livecap.frontends.server.options import ServeConfig
-from livecap.frontends.server.pace import BURST, LONGEST, PARTIES, Pace
+from livecap.api.access import connection_limits
+from livecap.api.access.connection_limits import Crowd
+from livecap.api.access.refusal_pace import BURST, LONGEST, PARTIES, Pace
+from livecap.api.options import ServeConfig
 
 
 @asynccontextmanager
@@ -91,7 +91,7 @@ def test_those_with_a_request_have_the_other_half() -> None:
     ],
 )
 def test_who_an_address_is_counted_with(host: str, party: str) -> None:
-    assert crowd.party(host) == party
+    assert connection_limits.party(host) == party
 
 
 def test_proxies_that_are_trusted_stand_for_many() -> None:

@@ -8,9 +8,9 @@ from typing import Any, cast
 import pytest
 from server_parts import FakeService, Loader, models_of
 
+from livecap.api.sessions.model_pool import HOSTED, Models, Served, served_name
 from livecap.checkpoints import Checkpoint
 from livecap.errors import ConfigError, CorruptModel, EngineFault
-from livecap.frontends.server.pool import HOSTED, Models, Served, served_name
 
 
 def test_many_at_once_load_a_model_once() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from server_parts import application
 
-from livecap.frontends.server.secrets import LARGEST, Secret, Secrets, kept_key
+from livecap.api.access.client_secrets import LARGEST, Secret, Secrets, kept_key
 
 KEY = b"k" * 32
 SESSION = {"type": "transcription", "audio": {"input": {"transcription": {"prompt": "Ada, 界"}}}}

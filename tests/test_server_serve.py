@@ -18,7 +18,7 @@ from test_server_listen import has_six
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
-from livecap.frontends.server.tls import PUBLIC
+from livecap.api.server.tls import PUBLIC
 
 
 def where(port: int) -> str:

@@ -19,14 +19,14 @@ from starlette.websockets import WebSocket
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
-from livecap.frontends.server.app import build
-from livecap.frontends.server.firm_socket import let_in
-from livecap.frontends.server.listen import bind, counted
-from livecap.frontends.server.options import ServeConfig
-from livecap.frontends.server.parts import Parts
-from livecap.frontends.server.prompt_head import PromptHead
-from livecap.frontends.server.server import MESSAGE, Server, settings
-from livecap.frontends.server.tls import PUBLIC, Names, context
+from livecap.api.options import ServeConfig
+from livecap.api.server.app import build
+from livecap.api.server.listen import bind, counted
+from livecap.api.server.tls import PUBLIC, Names, context
+from livecap.api.server.uvicorn_http import PromptHead
+from livecap.api.server.uvicorn_server import MESSAGE, Server, settings
+from livecap.api.server.uvicorn_websocket import let_in
+from livecap.api.sessions.state import Parts
 
 
 class Running:

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from livecap.errors import ConfigError
-from livecap.frontends.server.tls import (
+from livecap.api.server.tls import (
     FILE,
     LASTS,
     MOST,
@@ -23,6 +22,7 @@ from livecap.frontends.server.tls import (
     own_certificate,
     own_names,
 )
+from livecap.errors import ConfigError
 
 NOW = datetime.datetime.now(datetime.UTC)
 DAY = datetime.timedelta(days=1)

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strict import TALK, caption, feed, letters, parse_srt, said_in
 
-from livecap.cues import Layout
+from livecap.captions import Layout
 from livecap.errors import ConfigError
 from livecap.events import (
     RATE,
@@ -25,9 +25,9 @@ from livecap.events import (
     Unrecognised,
     Word,
 )
-from livecap.sinks import FORMATS, Options, format_of, is_complete, marker, open_writer
-from livecap.sinks.lines import record
-from livecap.sinks.times import clock, milliseconds
+from livecap.output import FORMATS, Options, format_of, is_complete, marker, open_writer
+from livecap.output.lines import record
+from livecap.output.times import clock, milliseconds
 
 
 @pytest.mark.parametrize("format", FORMATS)

@@ -12,12 +12,12 @@ from command import Command
 from live_models import changed
 from live_play import play, text_of
 
+from livecap.audio.prefetch import Pump, ReadConfig
 from livecap.checkpoints import catalogue, pull, resolve
+from livecap.commands.bench_measures import edits, words
+from livecap.commands.file import FileRun, Progress
 from livecap.config import DecodeConfig, LiveOptions, ModelConfig, VadConfig
 from livecap.events import RATE, Caption, Event, Language
-from livecap.frontends.bench_measures import edits, words
-from livecap.frontends.file import FileRun, Progress
-from livecap.frontends.pump import Pump, ReadConfig
 from livecap.models.load import Loaded, load_model
 from livecap.models.streams import live_config
 from livecap.online.config import StreamConfig

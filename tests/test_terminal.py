@@ -16,11 +16,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from livecap.cues.width import columns
+from livecap.captions.width import columns
 from livecap.events import RATE, Caption, Gap, Language, Silence, Stalled, Unrecognised, Word
-from livecap.sinks.live_text import crop, meter, plain, status_line, wrap
-from livecap.sinks.screen import ERASE, Screen
-from livecap.sinks.terminal import Lines, Status, Terminal, open_terminal
+from livecap.output.live_text import crop, meter, plain, status_line, wrap
+from livecap.output.screen import ERASE, Screen
+from livecap.output.terminal import Lines, Status, Terminal, open_terminal
 
 STATUS = Status(-30.0, 1.25, 2.5, False, "listening", "en", 83.0)
 XTERM = {"TERM": "xterm-256color"}

@@ -26,7 +26,7 @@ STARTING = """
 import sys
 from livecap import checkpoints
 from livecap.cli import main
-from livecap.frontends.server import serve
+from livecap.api.server import serve
 
 def endless(*_, **__):
     print("LOADING", file=sys.stderr, flush=True)

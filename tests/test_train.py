@@ -21,9 +21,9 @@ from livecap.models.load import load_model as load_here
 from livecap.online.job import DecodeJob
 from livecap.online.speech_buffer import Piece, Segment
 from livecap.runtime.batcher import Batcher
-from towers import aut, causal
+from towers import causal, qwen3_windowed
 from towers.layers import dense
-from towers.qwen import BINS
+from towers.qwen3_layers import BINS
 from towers.train import __main__ as command
 from towers.train import espeak, lora
 from towers.train.alignment import labels
@@ -129,7 +129,7 @@ def test_the_causal_rows_of_training_are_those_that_run(model: Any, piece: int) 
 
 def test_windowed_layers_are_written_down_in_order(model: Any) -> None:
     heard = hear(tower_of(model), clips(230, 900), kind="windowed", heads=4, window=8, record=True)
-    tower = aut.Tower(tower_of(model), heads=4, make=dense(torch.float32))
+    tower = qwen3_windowed.Tower(tower_of(model), heads=4, make=dense(torch.float32))
     for rows, layers in zip(heard.rows, heard.layers, strict=True):
         assert len(layers) == 4
         torch.testing.assert_close(tower.parts.project(layers[-1]), rows)

@@ -14,10 +14,10 @@ from oddity_files import FILES
 from openai import AsyncOpenAI
 from uploads import AUDIO, TEXT, TONE, Served, Server, error_of
 
+from livecap.api.transcriptions import Limits
 from livecap.checkpoints import resolve
 from livecap.config import DecodeConfig, ModelConfig
 from livecap.events import RATE
-from livecap.frontends.transcriptions import Limits
 from livecap.models.load import load_model
 from livecap.runtime.service import Service
 from livecap.vad.silero import load

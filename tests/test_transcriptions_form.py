@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from uploads import Model
 
+from livecap.api.errors import ApiError
+from livecap.api.transcriptions.form import MOST_CONTEXT, TranscriptionRequest, read
+from livecap.api.transcriptions.plan import plan
 from livecap.config import Task, VadConfig
-from livecap.frontends.server.problems import ApiError
-from livecap.frontends.transcriptions.form import MOST_CONTEXT, TranscriptionRequest, read
-from livecap.frontends.transcriptions.plan import plan
 
 Pairs = list[tuple[str, str]]
 

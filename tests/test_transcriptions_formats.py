@@ -19,11 +19,11 @@ from openai.types.audio import (
 )
 from uploads import AUDIO, EVENTS, FIRST, SECOND, TEXT, Model, Served, Server, word
 
+from livecap.api.transcriptions import Limits
+from livecap.api.transcriptions.form import TranscriptionRequest
+from livecap.api.transcriptions.render import Heard, Prose, prose, render, usage
 from livecap.errors import EngineFault
 from livecap.events import RATE, Caption, Event, Gap, Language, Unrecognised
-from livecap.frontends.transcriptions import Limits
-from livecap.frontends.transcriptions.form import TranscriptionRequest
-from livecap.frontends.transcriptions.render import Heard, Prose, prose, render, usage
 
 FILE = ("talk.wav", AUDIO, "audio/wav")
 SEGMENT_KEYS = {

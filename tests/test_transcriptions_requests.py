@@ -29,10 +29,10 @@ from uploads import (
     run,
 )
 
+from livecap.api.errors import busy
+from livecap.api.transcriptions import Limits
+from livecap.api.transcriptions.upload import MOST_PARTS, MOST_TEXT
 from livecap.errors import CorruptModel
-from livecap.frontends.server.problems import busy
-from livecap.frontends.transcriptions import Limits
-from livecap.frontends.transcriptions.upload import MOST_PARTS, MOST_TEXT
 
 OPEN = Path("/proc/self/fd")  # of Linux
 MULTIPART = f"multipart/form-data; boundary={BOUNDARY.decode()}"

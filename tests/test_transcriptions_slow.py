@@ -23,9 +23,9 @@ from uploads import (
     run,
 )
 
+from livecap.api.transcriptions import Limits
 from livecap.errors import EngineFault
 from livecap.events import RATE
-from livecap.frontends.transcriptions import Limits
 
 PATIENT = Limits(ping=0.02)  # seconds
 FORMS = ["json", "verbose_json", "text", "srt", "vtt"]

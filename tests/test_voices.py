@@ -13,10 +13,10 @@ from media import wav
 from strict import parse_srt, parse_vtt
 from test_cues import captions, letters, lint, spoken
 
-from livecap.cues import PRESETS, Cue, Layout, Unmet, Voices, columns, preset
+from livecap.captions import PRESETS, Cue, Layout, Unmet, Voices, columns, preset
+from livecap.commands.stats import hurried
 from livecap.events import RATE, Caption, Event, Gap, Silence, Word
-from livecap.frontends.tally import hurried
-from livecap.sinks.subtitles import Srt, Vtt
+from livecap.output.subtitles import Srt, Vtt
 
 LEFT = "I would like to know whether the parcel has arrived, since it was sent a week ago."
 RIGHT = "Let me have a look at that for you, it should have been there on Tuesday at the latest."

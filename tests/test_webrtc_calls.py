@@ -13,7 +13,7 @@ from rtc_clients import RATE, Caller, calling, http
 from server_clients import client, run
 from server_fixture import Running, serving
 
-from livecap.frontends.server.options import ServeConfig
+from livecap.api.options import ServeConfig
 
 CALLS = "/v1/realtime/calls"
 WORDS = (0, 1, 2)
@@ -236,7 +236,7 @@ def test_a_connection_that_is_cut_is_noticed(
     """No packet comes any more, as if a cable had been pulled: the turn ends, then the call."""
     monkeypatch.setattr("aioice.ice.CONSENT_INTERVAL", 0.5)
     monkeypatch.setattr("aioice.ice.CONSENT_FAILURES", 2)
-    monkeypatch.setattr("livecap.frontends.webrtc.call.QUIET", 0.3)
+    monkeypatch.setattr("livecap.api.webrtc.call.QUIET", 0.3)
 
     async def work() -> None:
         async with calling(server, said((7, 8), after=0)) as caller:
@@ -344,7 +344,7 @@ def test_a_stop_tells_what_was_said() -> None:
 def test_calls_that_never_connect_are_given_up(
     server: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("livecap.frontends.webrtc.peer.CONNECT", 0.2)
+    monkeypatch.setattr("livecap.api.webrtc.peer.CONNECT", 0.2)
 
     async def work() -> None:
         caller = Caller(None)

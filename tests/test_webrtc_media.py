@@ -17,8 +17,8 @@ from rtc_network import Fate, between, shaken, unharmed
 from server_clients import run
 from server_fixture import MANY, Running, embedded, serving
 
-from livecap.frontends.webrtc.order import BUFFER
-from livecap.frontends.webrtc.peer import HIGH, RtcPeer, mono
+from livecap.api.webrtc.peer import HIGH, RtcPeer, mono
+from livecap.api.webrtc.reorder import BUFFER
 
 COUNT = 30  # words
 BEFORE, EACH = 400, tones.LENGTH + tones.PAUSE  # ms until the first, and from one to the next

@@ -20,12 +20,14 @@ from rtc_network import Fate, Network, Recorded, between, every, shaken, stalled
 from server_clients import run
 from server_fixture import MANY, Running, embedded, serving
 
-from livecap.frontends.webrtc import order
+from livecap.api.webrtc import reorder
 
 OFF = 0.2  # seconds by which a word's time may be off
 QUIET = 3 * RATE  # samples after the speech
 SECOND = 50  # packets
-HELD = order.MOST + 2  # packets that the order and the decoder may hold back, whatever came before
+HELD = (
+    reorder.MOST + 2
+)  # packets that the order and the decoder may hold back, whatever came before
 MOST = 4  # packets that one comes late, at most
 
 Samples = NDArray[np.int16]
@@ -105,7 +107,7 @@ def heard(
         timelines.append(Recorded(networks[-1]))
         return timelines[-1]
 
-    monkeypatch.setattr("livecap.frontends.webrtc.call.Timeline", recorded)
+    monkeypatch.setattr("livecap.api.webrtc.call.Timeline", recorded)
 
     async def work() -> None:
         def worsen(caller: Caller) -> None:
@@ -233,7 +235,7 @@ def test_no_delay_stays_after_a_stall(
     meanwhile, no time is made up for it, and what is said later is heard as soon as ever.
     """
     first, count, pace = 195, 3 * SECOND, 4.0
-    monkeypatch.setattr("livecap.frontends.webrtc.call.QUIET", 1.0 / pace)
+    monkeypatch.setattr("livecap.api.webrtc.call.QUIET", 1.0 / pace)
     one = heard(server, stalled(first, count), monkeypatch, pace=pace)
     whole = heard(server, unharmed, monkeypatch, pace=pace)
     assert one.came == list(range(PACKETS))

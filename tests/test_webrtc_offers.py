@@ -9,10 +9,10 @@ from rtc_clients import SDP, Caller, http
 from server_clients import run
 from server_fixture import Running, serving
 
+from livecap.api.ice_servers import ice_server
+from livecap.api.webrtc.candidates import CANDIDATES, is_reachable
+from livecap.api.webrtc.offers import BadOffer, usable
 from livecap.errors import ConfigError
-from livecap.frontends.webrtc.candidates import CANDIDATES, is_reachable
-from livecap.frontends.webrtc.ice import ice_server
-from livecap.frontends.webrtc.offers import BadOffer, usable
 
 CALLS, WHIP = "/v1/realtime/calls", "/v1/whip"
 
@@ -131,7 +131,7 @@ def test_encoders_send_one_track_of_a_kind(offer: str) -> None:
 def test_without_the_packages_there_is_a_way_to_them(
     server: Running, offer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "livecap.frontends.webrtc.peer", raising=False)
+    monkeypatch.delitem(sys.modules, "livecap.api.webrtc.peer", raising=False)
     monkeypatch.setitem(sys.modules, "aiortc", None)
 
     async def work() -> None:

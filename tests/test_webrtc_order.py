@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from aiortc.rtp import RtpPacket
 
-from livecap.frontends.webrtc.order import FAR, MOST, Order
+from livecap.api.webrtc.reorder import FAR, MOST, Order
 
 WRAP = 1 << 16
 

@@ -7,8 +7,8 @@ import pytest
 from numpy.typing import NDArray
 from realtime_client import Client
 
+from livecap.api.webrtc.timeline import BREAK, JUMP, RATE, WRAP, Timeline
 from livecap.events import RATE as HEARD
-from livecap.frontends.webrtc.timeline import BREAK, JUMP, RATE, WRAP, Timeline
 
 FRAME = RATE // 50  # samples
 MINUTES = 20

@@ -10,8 +10,8 @@ from rtc_clients import RATE, SDP, Caller, Voice, calling, http
 from server_clients import client, run
 from server_fixture import Running, serving
 
-from livecap.frontends.server.options import ServeConfig
-from livecap.frontends.webrtc.whip import CAPTIONS
+from livecap.api.options import ServeConfig
+from livecap.api.webrtc.whip import CAPTIONS
 
 WHIP = "/v1/whip"
 FRAGMENT = {"Content-Type": "application/trickle-ice-sdpfrag"}

@@ -1,7 +1,7 @@
 """What Whisper repeats at the end without audio is dropped; what is said twice is kept."""
 
 from livecap.events import RATE, Word
-from livecap.models.whisper_heard import heard_words
+from livecap.models.whisper.hallucination import heard_words
 
 TICK = RATE // 50  # samples that a word takes at least
 

@@ -14,13 +14,13 @@ from openai import AsyncOpenAI
 from starlette.applications import Starlette
 from starlette.types import Message, Receive, Scope
 
+from livecap.api.access.connection_limits import Crowd
+from livecap.api.errors import ApiError
+from livecap.api.server.linger import Lingering
+from livecap.api.transcriptions import Limits, Outcome, routes
 from livecap.config import DecodeConfig
 from livecap.errors import ConfigError, LivecapError
 from livecap.events import RATE, Caption, Event, Language, Scores, Silence, Word
-from livecap.frontends.server.crowd import Crowd
-from livecap.frontends.server.linger import Lingering
-from livecap.frontends.server.problems import ApiError
-from livecap.frontends.transcriptions import Limits, Outcome, routes
 from livecap.online.config import StreamConfig
 from livecap.runtime.source import Rows
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from towers.layers import MakeLinear
-from towers.qwen import BINS, Parts, sinusoids
+from towers.qwen3_layers import BINS, Parts, sinusoids
 
 ROW_FRAMES = 8  # mel frames of a row: 80 ms
 BLOCK_ROWS = 24  # rows of a block: 1.92 s

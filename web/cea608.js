@@ -1,5 +1,5 @@
 // Text -> the characters that CEA-608 has: those of Latin-1. Typographic signs become plain ones,
-// letters of other Latin alphabets lose their marks. The same as livecap/cues/cea608.py.
+// letters of other Latin alphabets lose their marks. The same as livecap/captions/cea608.py.
 
 const PLAIN = {
   "‘": "'", "’": "'", "‚": ",", "‛": "'", "“": '"', "”": '"', "„": '"', "‟": '"', "‹": "<", "›": ">",

@@ -10,13 +10,13 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
+from livecap.audio.decode import FILE_SECONDS, PIPE_SECONDS, Media, Piece
 from livecap.audio.formats import RawFormat, Track, labels
-from livecap.audio.media import FILE_SECONDS, PIPE_SECONDS, Media, Piece
+from livecap.audio.io import File, Stream, open_path, prepare, shown
 from livecap.audio.mix import Pcm
 from livecap.audio.resample import Converter, check
-from livecap.audio.riff import Riff, take_head
-from livecap.audio.source import File, Stream, open_path, prepare, shown
 from livecap.audio.timeline import Timeline
+from livecap.audio.wav import Riff, take_head
 from livecap.errors import AudioError, EmptyAudio
 from livecap.events import RATE, Gap
 

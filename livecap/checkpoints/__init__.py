@@ -2,20 +2,20 @@
 
 from livecap.checkpoints.embedded import find_embedded
 from livecap.checkpoints.find import Row, catalogue, installed
-from livecap.checkpoints.form import (
+from livecap.checkpoints.hub import pull
+from livecap.checkpoints.load import load_qwen3_asr, load_whisper
+from livecap.checkpoints.qwen3_asr_form import (
+    Qwen3AsrCheckpoint,
+    Qwen3AudioDims,
+    Qwen3TextDims,
+)
+from livecap.checkpoints.resolve import resolve
+from livecap.checkpoints.spec import (
     Checkpoint,
     GenerationFacts,
     WhisperCheckpoint,
     WhisperDims,
     whisper_shapes,
-)
-from livecap.checkpoints.hub import pull
-from livecap.checkpoints.load import load_qwen3_asr, load_whisper
-from livecap.checkpoints.obtain import resolve
-from livecap.checkpoints.qwen3_asr_form import (
-    Qwen3AsrCheckpoint,
-    Qwen3AudioDims,
-    Qwen3TextDims,
 )
 
 __all__ = [

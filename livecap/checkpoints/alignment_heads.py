@@ -5,7 +5,7 @@ Source of the tables: OpenAI's whisper/__init__.py (_ALIGNMENT_HEADS), decoded.
 
 from pathlib import Path
 
-from livecap.checkpoints.form import WhisperDims, damaged
+from livecap.checkpoints.spec import WhisperDims, damaged
 
 Heads = tuple[tuple[int, int], ...]
 Size = tuple[int, int, int, int]  # encoder layers, decoder layers, width, vocabulary

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from livecap.checkpoints.form import Checkpoint
-from livecap.checkpoints.lazy import header_names
+from livecap.checkpoints.lazy_tensors import header_names
+from livecap.checkpoints.spec import Checkpoint
 from livecap.errors import ModelError, ModelNotFound
 
 TENSORS = {"conv2d1.weight", "ln_post.weight"}  # without prefix only a tower alone has them

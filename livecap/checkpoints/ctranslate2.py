@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from livecap.checkpoints.form import damaged
+from livecap.checkpoints.spec import damaged
 from livecap.errors import ModelError
 
 if TYPE_CHECKING:

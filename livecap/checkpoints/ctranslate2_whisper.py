@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from livecap.checkpoints.alignment_heads import alignment_heads
 from livecap.checkpoints.ctranslate2 import Container, read_container
 from livecap.checkpoints.files import integers, read_objects
-from livecap.checkpoints.form import (
+from livecap.checkpoints.spec import (
     MOST_LAYERS,
     Checkpoint,
     GenerationFacts,

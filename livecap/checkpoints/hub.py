@@ -6,11 +6,11 @@ import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path, PurePosixPath
 
+from livecap.checkpoints.cache import HUB_ID, hub_cache, hub_folder
+from livecap.checkpoints.catalogue import KNOWN, find_known
 from livecap.checkpoints.find import find, with_decoder
-from livecap.checkpoints.form import Checkpoint
 from livecap.checkpoints.inspect import inspect
-from livecap.checkpoints.known import KNOWN, find_known
-from livecap.checkpoints.places import HUB_ID, hub_cache, hub_folder
+from livecap.checkpoints.spec import Checkpoint
 from livecap.errors import DownloadError, ModelError, ModelNotFound
 
 # The first of these that a repository has is fetched, with the small files beside it; if it has

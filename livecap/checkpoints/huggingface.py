@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 from livecap.checkpoints.alignment_heads import alignment_heads
 from livecap.checkpoints.files import integer, integers, read_object, read_objects
-from livecap.checkpoints.form import (
+from livecap.checkpoints.inspect import weight_files
+from livecap.checkpoints.spec import (
     Checkpoint,
     GenerationFacts,
     WhisperCheckpoint,
@@ -14,7 +15,6 @@ from livecap.checkpoints.form import (
     checked,
     damaged,
 )
-from livecap.checkpoints.inspect import weight_files
 from livecap.checkpoints.vocabulary import known_ids, read_tokenizer
 from livecap.languages import ALIASES
 from livecap.tokens import Tokenizer

@@ -6,7 +6,7 @@ from typing import Any
 from livecap.checkpoints.causal_tower import SUBFOLDER, find_tower
 from livecap.checkpoints.ctranslate2 import read_specification
 from livecap.checkpoints.files import read_object, read_objects
-from livecap.checkpoints.form import Checkpoint, damaged
+from livecap.checkpoints.spec import Checkpoint, damaged
 from livecap.errors import ModelError, ModelNotFound
 
 FAMILIES = {"whisper": "whisper", "qwen3_asr": "qwen3-asr"}  # model_type in config.json -> family

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from livecap.checkpoints.ctranslate2_whisper import read_ctranslate2
-from livecap.checkpoints.form import Checkpoint, WhisperCheckpoint
+from livecap.checkpoints.spec import Checkpoint, WhisperCheckpoint
 from livecap.errors import CorruptModel, ModelError
 
 if TYPE_CHECKING:

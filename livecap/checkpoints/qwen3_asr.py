@@ -4,9 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from livecap.checkpoints.causal_tower import find_tower, without_decoder, wrong_decoder
-from livecap.checkpoints.form import Checkpoint, Shapes, check_shapes, damaged
 from livecap.checkpoints.inspect import inspect, weight_files
-from livecap.checkpoints.lazy import Lazy, Stored, shapes_of, stored_in
+from livecap.checkpoints.lazy_tensors import Lazy, Stored, shapes_of, stored_in
 from livecap.checkpoints.qwen3_asr_config import Facts, read_facts
 from livecap.checkpoints.qwen3_asr_form import (
     Qwen3AsrCheckpoint,
@@ -14,6 +13,7 @@ from livecap.checkpoints.qwen3_asr_form import (
     tower_shapes,
 )
 from livecap.checkpoints.qwen3_vocabulary import read_qwen3_tokenizer
+from livecap.checkpoints.spec import Checkpoint, Shapes, check_shapes, damaged
 from livecap.errors import ModelError
 from livecap.qwen_tokens import Qwen3Tokenizer
 

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from livecap.checkpoints.files import integer, read_object, read_objects
-from livecap.checkpoints.form import MOST_LAYERS, MOST_ROWS, damaged
 from livecap.checkpoints.qwen3_asr_form import MELS, Qwen3AudioDims, Qwen3TextDims
+from livecap.checkpoints.spec import MOST_LAYERS, MOST_ROWS, damaged
 from livecap.errors import ModelError
 
 GENERATION = "generation_config.json"

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from livecap.checkpoints.form import Shapes, layer_shapes, norm_shapes
+from livecap.checkpoints.spec import Shapes, layer_shapes, norm_shapes
 from livecap.qwen_tokens import Qwen3Tokenizer
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from livecap.checkpoints.files import read_object
-from livecap.checkpoints.form import damaged
+from livecap.checkpoints.spec import damaged
 from livecap.checkpoints.vocabulary import check_numbers, find_bpe, ordered, read_both
 from livecap.qwen_tokens import Qwen3Tokenizer
 from livecap.tokens import byte_alphabet

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from livecap.checkpoints.files import read_json, read_object
-from livecap.checkpoints.form import damaged
+from livecap.checkpoints.spec import damaged
 from livecap.tokens import Tokenizer, byte_alphabet
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ def load_model(checkpoint: Checkpoint, config: ModelConfig) -> Loaded:
     if checkpoint.family == "whisper":
         return _whisper(checkpoint, config, device)
     if checkpoint.family == "qwen3-asr":
-        from livecap.models.qwen3_load import load_qwen3
+        from livecap.models.qwen3_asr.load import load_qwen3
 
         return Loaded(*load_qwen3(checkpoint, config, device))
     raise ModelError(
@@ -47,8 +47,8 @@ def load_model(checkpoint: Checkpoint, config: ModelConfig) -> Loaded:
 def _whisper(checkpoint: Checkpoint, config: ModelConfig, device: "torch.device") -> Loaded:
     from livecap.checkpoints import load_whisper
     from livecap.engine.layers import choose
-    from livecap.engine.whisper_decoder import Room
-    from livecap.models.whisper import LONGEST, Whisper
+    from livecap.models.whisper.decoder import Room
+    from livecap.models.whisper.model import LONGEST, Whisper
 
     segment = config.segment(LONGEST, LONGEST, "Whisper")
     config.refuse_window("Whisper")

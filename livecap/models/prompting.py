@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from livecap.config import DecodeConfig
-from livecap.models.whisper import Whisper
+from livecap.models.whisper.model import Whisper
 
 
 def fitted(

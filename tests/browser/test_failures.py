@@ -7,7 +7,7 @@ from browser_fixture import FAKE, chromium, needs_browser, status
 from playwright.sync_api import Browser, Playwright
 from server_fixture import Running
 
-from livecap.frontends.webrtc import calls
+from livecap.api.webrtc import routes
 
 pytestmark = needs_browser
 
@@ -103,7 +103,7 @@ def test_a_server_without_webrtc(
 ) -> None:
     """As installed without the extra: the page takes the other way."""
     nothing = SimpleNamespace(util=SimpleNamespace(find_spec=lambda name: None))
-    monkeypatch.setattr(calls, "importlib", nothing)
+    monkeypatch.setattr(routes, "importlib", nothing)
     page = browser.new_context(permissions=["microphone"]).new_page()
     with page.expect_response("**/v1/realtime/ice") as answer:
         page.goto(f"http://{server.host}/")

@@ -9,7 +9,7 @@ from browser_fixture import allowed, errors_of, needs_browser, speaking, wait
 from playwright.sync_api import Browser, Page
 from server_fixture import Running, serving, toned, until
 
-from livecap.frontends.server.options import ServeConfig
+from livecap.api.options import ServeConfig
 
 pytestmark = needs_browser
 THEMES = ("light", "dark", "contrast")

@@ -13,7 +13,7 @@ from server_fixture import Running, serving, toned
 from starlette.types import ASGIApp, Receive, Scope, Send
 from tones import say as tones
 
-from livecap.frontends.server.options import ServeConfig
+from livecap.api.options import ServeConfig
 
 pytestmark = needs_browser
 PREFIX = "/a path/captions"

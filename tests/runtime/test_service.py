@@ -19,7 +19,6 @@ from live_models import SCORES, WORDS, Reader, Said, changed, played, probs, rea
 from torch import Tensor
 
 from livecap.config import DecodeConfig
-from livecap.engine.whisper_decoder import WhisperDecoder
 from livecap.errors import CorruptModel, EngineFault
 from livecap.events import (
     RATE,
@@ -35,6 +34,7 @@ from livecap.events import (
 )
 from livecap.models.load import Loaded
 from livecap.models.protocol import EncodeRequest, EncoderOutput, Step, StreamingDefaults
+from livecap.models.whisper.decoder import WhisperDecoder
 from livecap.online.config import StreamConfig, UpdateConfig
 from livecap.online.job import DecodeJob, Hypothesis, TextSpan
 from livecap.online.policy import LocalAgreement

@@ -7,7 +7,7 @@ Where the times of words are known, rows are told.
 import torch
 from torch import Tensor
 
-from towers.aut import CHUNK, CHUNK_ROWS, rows_of
+from towers.qwen3_windowed import CHUNK, CHUNK_ROWS, rows_of
 from towers.train.manifest import Utterance
 from towers.train.vocabulary import Vocabulary
 

@@ -14,8 +14,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from towers.aut import CHUNK, CHUNK_ROWS
 from towers.causal import ROW_FRAMES
+from towers.qwen3_windowed import CHUNK, CHUNK_ROWS
 from towers.train.batches import batches
 from towers.train.features import Features
 from towers.train.loop import Losses, Schedule, Trainer, Workers

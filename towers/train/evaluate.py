@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from livecap.checkpoints import resolve
+from livecap.commands.bench_measures import edits, words
+from livecap.commands.bench_runs import replay
 from livecap.config import DecodeConfig, LiveOptions, ModelConfig, VadConfig
-from livecap.frontends.bench_measures import edits, words
-from livecap.frontends.bench_runs import replay
 from livecap.models.load import load_model
 from livecap.models.streams import live_config
 from livecap.online.job import DecodeJob

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from towers.mel import Mel
-from towers.qwen import BINS
+from towers.qwen3_layers import BINS
 from towers.train.manifest import RATE, Utterance, read_audio
 
 SHORTEST = RATE // 2  # samples; shorter clips are filled up with silence, as the model hears them

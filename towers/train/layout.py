@@ -19,7 +19,7 @@ from transformers import (
 )
 
 from livecap.checkpoints.qwen3_asr_config import CHUNK, PREPROCESSOR
-from towers.qwen import BINS
+from towers.qwen3_layers import BINS
 from towers.train.network import tower_of
 from towers.train.vocabulary import Vocabulary, write
 

@@ -1,6 +1,6 @@
 """A model of transformers' class whose audio is heard by the runtime's own towers, with gradients.
 
-So what is trained is what runs: `towers/aut.py` and `towers/causal.py` are built anew on the
+So what is trained is what runs: `towers/qwen3_windowed.py` and `towers/causal.py` are built anew on the
 parameters for each step.
 """
 
@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from towers import aut, causal
+from towers import causal, qwen3_windowed
 from towers.layers import Block, dense
-from towers.qwen import Parts
+from towers.qwen3_layers import Parts
 from towers.train.vocabulary import Vocabulary
 
 Kind = Literal["windowed", "causal"]
@@ -71,13 +71,13 @@ def hear(
 ) -> Heard:
     """Clips' mels [bins, frame] -> their rows, by one of the two towers. Gradients flow."""
     make = dense(dtype)
-    tower: aut.Tower | causal.Tower
+    tower: qwen3_windowed.Tower | causal.Tower
     if kind == "windowed":
-        tower = aut.Tower(tensors, heads=heads, make=make, dtype=dtype, window=window)
+        tower = qwen3_windowed.Tower(tensors, heads=heads, make=make, dtype=dtype, window=window)
     else:
         tower = causal.Tower(tensors, heads=heads, make=make, dtype=dtype)
     written: list[list[Tensor]] = _record(tower.parts) if record else []
-    if isinstance(tower, aut.Tower):
+    if isinstance(tower, qwen3_windowed.Tower):
         rows = [
             found.stable
             for found, _ in tower.forward([tower.open() for _ in mels], mels, final=True)

@@ -1,0 +1,1 @@
+"""What the server answers: realtime, transcriptions, WebRTC, viewers, and what they share."""

@@ -1,0 +1,1 @@
+"""Who may come in: keys, origins, and how many connections at once."""

@@ -1,0 +1,1 @@
+"""Live sessions, whatever transport brings their audio: admission, running, queues."""

@@ -1,0 +1,1 @@
+"""The commands: what was typed -> work done, and an exit status."""

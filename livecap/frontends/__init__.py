@@ -1,1 +1,0 @@
-"""Where audio comes in: files, and in time microphones, sockets and browsers."""

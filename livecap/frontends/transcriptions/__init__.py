@@ -1,6 +1,0 @@
-"""`/v1/audio/transcriptions` and `/v1/audio/translations`: an upload -> its text, over HTTP."""
-
-from livecap.frontends.transcriptions.endpoint import Admission, Models, Outcome, Served, routes
-from livecap.frontends.transcriptions.limits import Limits
-
-__all__ = ["Admission", "Limits", "Models", "Outcome", "Served", "routes"]

@@ -1,0 +1,1 @@
+"""Qwen3-ASR: model, prompt, streaming, forced aligner."""

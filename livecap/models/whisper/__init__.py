@@ -1,0 +1,1 @@
+"""Whisper: model, decoding, streaming, timestamps."""
