@@ -241,7 +241,7 @@ def test_keys() -> None:
 
 
 def test_a_path_that_is_none() -> None:
-    with serving(faults=1) as running:  # uvicorn's own line about a handshake that was refused
+    with serving() as running:
         server = server_of(ServerOptions(f"http://{running.host}/nowhere"), {})
         assert server
         stream = RemoteStream(server, Wanted(), QUICK)

@@ -1,21 +1,18 @@
-"""Those who are not let in: what they may send, how long they stay, and how many they are."""
+"""Those who are not let in: what they may send, and how long they stay."""
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import asynccontextmanager, suppress
-from dataclasses import replace
+from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
-from server_clients import REALTIME, client, manual, run, utterance
-from server_fixture import MANY, Running, serving, until
+from server_clients import REALTIME, client, run, utterance
+from server_fixture import Running, serving, until
 from uploads import BOUNDARY
-from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
-from livecap.api.access import connection_limits
-from livecap.api.access.connection_limits import Crowd
-from livecap.api.access.refusal_pace import BURST, LONGEST, PARTIES, Pace
-from livecap.api.options import ServeConfig
+from livecap.api.access.refusal_pace import BURST
+from livecap.api.server.uvicorn_http import PromptHead
+from livecap.api.server.uvicorn_websocket import LEFT, FirmSocket
 
 KEY = {"Authorization": "Bearer right"}
 FRAME = 20 << 20  # bytes of a message that nobody who isn't let in needs
@@ -34,11 +31,15 @@ def server() -> Iterator[Running]:
         running.settle()
 
 
+def sockets(server: Running) -> list[FirmSocket]:
+    """Those that are open."""
+    found = list(server.server.server_state.connections)
+    return [one for one in found if isinstance(one, FirmSocket)]
+
+
 def held(server: Running) -> int:
     """Bytes of messages that are not whole."""
-    found = list(server.server.server_state.connections)
-    sockets = [one for one in found if isinstance(one, WebSocketsSansIOProtocol)]
-    return sum(len(one.conn.reader.buffer) for one in sockets)
+    return sum(len(one.conn.reader.buffer) for one in sockets(server))
 
 
 async def flood(server: Running) -> int:
@@ -100,6 +101,32 @@ def test_who_has_no_key_still_reads_why(server: Running) -> None:
     server.settle()
 
 
+def test_who_has_no_key_and_sends_on_still_reads_why(server: Running) -> None:
+    """All that the system takes, before it reads anything."""
+
+    async def work() -> None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        frame = b"\x82\xfe" + (1000).to_bytes(2, "big") + bytes(4 + 1000)
+        try:
+            reader._transport.pause_reading()  # type: ignore[attr-defined]  # no other way
+            writer.write(UPGRADE.encode())
+            until(lambda: any(one.close_sent for one in sockets(server)))
+            (one,) = sockets(server)
+            big = b"\x82\xff" + FRAME.to_bytes(8, "big") + bytes(4)
+            writer.write(frame + big + bytes(4 << 20))
+            until(lambda: one.poured > LEFT)
+            assert not one.transport.is_closing()
+            reader._transport.resume_reading()  # type: ignore[attr-defined]
+            told = await reader.readuntil(b"invalid_request_error.invalid_api_key")
+            assert told.startswith(b"HTTP/1.1 101 ")
+            assert b'"code":"invalid_api_key"' in told
+        finally:
+            writer.transport.abort()
+
+    run(work)
+    server.settle()
+
+
 def test_who_is_let_in_may_send_much(server: Running) -> None:
     async def work() -> None:
         raw, text = utterance(2, 40)
@@ -118,11 +145,7 @@ def test_half_a_message_is_freed_with_its_connection(server: Running) -> None:
 
     async def work() -> None:
         async with client(server, additional_headers=KEY) as socket:
-            (one,) = (
-                one
-                for one in server.server.server_state.connections
-                if isinstance(one, WebSocketsSansIOProtocol)
-            )
+            (one,) = sockets(server)
             head = b"\x82\xff" + FRAME.to_bytes(8, "big") + bytes(4)
             socket.connection.transport.write(head + bytes(1 << 20))
             while len(one.conn.reader.buffer) < 1 << 20:
@@ -189,6 +212,38 @@ def test_nobody_is_listened_to_after_the_answer(
     server.settle()
 
 
+def test_of_an_address_that_is_refused_again_and_again_nothing_more_is_read() -> None:
+    """Of the first ones some megabytes are, so that they find out. All of them get the answer."""
+
+    async def work(server: Running) -> None:
+        read: list[int] = []
+
+        def poured(self: PromptHead, data: bytes) -> None:
+            read[-1] += len(data)
+            h11_received(self, data)
+
+        h11_received = PromptHead.data_received
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(PromptHead, "data_received", poured)
+            for _ in range(2):
+                read.append(0)
+                reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+                writer.write(b"POST /v1/audio/transcriptions HTTP/1.1\r\nHost: localhost\r\n")
+                writer.write(b"Content-Length: 400000000\r\n\r\n" + bytes(16 << 20))
+                assert (await reader.readline()).startswith(b"HTTP/1.1 401 ")
+                with suppress(ConnectionError):
+                    await reader.read()
+                writer.transport.abort()
+                for _ in range(2 * int(BURST)):
+                    server.parts.crowd.refusals.refuse("127.0.0.1")
+        assert read[0] > 2 << 20
+        assert read[1] < 1 << 20
+
+    with serving(keys=("right",)) as server:
+        run(lambda: work(server))
+        server.settle()
+
+
 def test_a_connection_is_kept_after_a_small_body(server: Running) -> None:
     async def work() -> None:
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
@@ -205,110 +260,6 @@ def test_a_connection_is_kept_after_a_small_body(server: Running) -> None:
 
     run(work)
     server.settle()
-
-
-# How many
-
-
-@asynccontextmanager
-async def connections(server: Running, count: int) -> AsyncGenerator[list[asyncio.StreamReader]]:
-    """So many that say nothing."""
-    pairs = [await asyncio.open_connection("127.0.0.1", server.port) for _ in range(count)]
-    try:
-        yield [reader for reader, _ in pairs]
-    finally:
-        for _, writer in pairs:
-            writer.transport.abort()
-
-
-HEALTH = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n"
-
-
-@pytest.mark.parametrize(
-    "config",
-    [replace(MANY, max_connections=20), replace(MANY, max_connections=90, max_per_address=20)],
-)
-def test_more_connections_than_may_be_are_closed_at_once(config: ServeConfig) -> None:
-    """Those that say nothing take half of the places at most, so that others get in."""
-
-    async def work(server: Running) -> None:
-        async with manual(server) as socket, connections(server, 40) as many:
-            until(lambda: server.parts.crowd.refused == 30)
-            closed = [reader for reader in many if await told(reader)]
-            assert len(closed) == 30
-            async with connections(server, 3):
-                until(lambda: server.parts.crowd.refused == 33)
-            raw, text = utterance(3)
-            assert await socket.say(raw) == text
-
-    async def told(reader: asyncio.StreamReader) -> bool:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(0.05):
-                return (await reader.read()).startswith(b"HTTP/1.1 503 ")
-        return False
-
-    with serving(config=config) as server:
-        run(lambda: work(server))
-        server.settle()
-        assert (server.parts.crowd.count, server.parts.crowd.waiting) == (0, 0)
-
-
-def test_those_with_a_request_have_the_other_half() -> None:
-    async def work(server: Running) -> None:
-        kept = []
-        for _ in range(10):
-            reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-            writer.write(HEALTH)
-            assert (await reader.readline()).startswith(b"HTTP/1.1 200 ")
-            kept.append(writer)
-        assert (server.parts.crowd.count, server.parts.crowd.waiting) == (10, 0)
-        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
-        writer.write(HEALTH)
-        with suppress(ConnectionError):
-            assert (await reader.read(13)) == b"HTTP/1.1 503 "
-        for one in [*kept, writer]:
-            one.transport.abort()
-
-    with serving(config=replace(MANY, max_connections=10)) as server:
-        run(lambda: work(server))
-        server.settle()
-
-
-@pytest.mark.parametrize(
-    ("host", "party"),
-    [
-        ("10.0.0.1", "10.0.0.1"),
-        ("::ffff:10.0.0.1", "10.0.0.1"),
-        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::/64"),
-        ("fe80::1%eth0", "fe80::/64"),
-        ("::1", "::1"),
-        ("testclient", "testclient"),
-    ],
-)
-def test_who_an_address_is_counted_with(host: str, party: str) -> None:
-    assert connection_limits.party(host) == party
-
-
-def test_proxies_that_are_trusted_stand_for_many() -> None:
-    found = Crowd(1000, 4, trusted=("10.0.0.8/30",))
-    places = [found.enter("10.0.0.9", port) for port in range(50)]
-    assert all(places)
-    assert [bool(found.enter("10.0.0.1", port)) for port in range(3)] == [True, True, False]
-
-
-def test_who_is_refused_often_waits_for_it() -> None:
-    now = [0.0]
-    found = Pace(lambda: now[0])
-    assert [found.refuse("a") for _ in range(int(BURST))] == [0.0] * int(BURST)
-    waits = [found.refuse("a") for _ in range(1000)]
-    assert waits == sorted(waits)
-    assert 0 < waits[0] < waits[-1] <= LONGEST
-    assert found.refuse("b") == 0.0
-    now[0] = 10.0
-    assert found.refuse("a") == 0.0
-    for number in range(2 * PARTIES):
-        found.refuse(f"{number}")
-    assert len(found._had) == PARTIES
 
 
 def test_frames_before_the_answer_wait_for_it(server: Running) -> None:

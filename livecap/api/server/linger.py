@@ -1,7 +1,8 @@
 """ASGI: a request that is answered before all of its body has come is not read to its end.
 
 The answer says so, and what still comes is thrown away for a moment: a connection that is closed at
-once on somebody who is sending may lose them the answer. Source: nginx's lingering close.
+once on somebody who is sending may lose them the answer. Source: nginx's lingering close. From an
+address that is refused again and again nothing more is read meanwhile: that would cost the others.
 """
 
 import asyncio
@@ -43,6 +44,7 @@ class _Exchange:
         self._send = send
         self._is_read = not _is_large(Headers(scope=scope))  # nothing more need be read
         self._closes = False  # the answer was begun before that
+        self._is_pest = False  # its address was refused too often lately
 
     async def receive(self) -> Message:
         message = await self._receive()
@@ -53,7 +55,9 @@ class _Exchange:
     async def send(self, message: Message) -> None:
         if message["type"] == "http.response.start" and message["status"] >= 400:
             who = party(self._client[0]) if self._client else ""
-            await asyncio.sleep(self._refusals.refuse(who))
+            wait = self._refusals.refuse(who)
+            self._is_pest = wait > 0
+            await asyncio.sleep(wait)
         if message["type"] == "http.response.start" and not self._is_read:
             self._closes = True
             message.setdefault("headers", [])
@@ -65,7 +69,7 @@ class _Exchange:
         await self._send({**message, "more_body": True})
         with suppress(TimeoutError):
             async with asyncio.timeout(SECONDS):
-                await self._pour_away()
+                await (asyncio.sleep(SECONDS) if self._is_pest else self._pour_away())
         await self._send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _pour_away(self) -> None:

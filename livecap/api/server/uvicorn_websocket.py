@@ -22,7 +22,7 @@ from livecap.api.access.connection_limits import Crowd
 
 DOOR = "livecap.door"  # of the scope's extensions: how the application lets a connection in
 BEFORE = 4 << 10  # bytes of a message, until it has
-LEFT = 256 << 10  # bytes that one who is refused may still send
+LEFT = 256 << 10  # bytes that are still read of one who is refused
 
 
 class Settings(uvicorn.Config):
@@ -70,8 +70,8 @@ class FirmSocket(WebSocketsSansIOProtocol):
             super().data_received(data)
             return
         self.poured += len(data)
-        if self.poured > LEFT:
-            self.transport.abort()
+        if self.poured > LEFT:  # a reset would take from who still sends what it was told
+            self.transport.pause_reading()
 
     def handle_parser_exception(self) -> None:
         """What came is no frame, or too large. Who is being refused still reads why."""
@@ -86,6 +86,8 @@ class FirmSocket(WebSocketsSansIOProtocol):
         if message["type"] == "websocket.close":
             self.writable.set()
         await super().send(message)
+        if self.close_sent:
+            self.handshake_complete = True  # uvicorn forgets that it is, where HTTP says no
         if message["type"] == "websocket.close":
             self.transport.resume_reading()
 
