@@ -27,7 +27,7 @@ from typing import Any
 
 from websockets.asyncio.client import connect
 
-from livecap.audio import Reader
+from livecap.audio import AudioReader
 from livecap.events import RATE
 
 TESTS = Path(__file__).parent.parent / "tests"
@@ -177,7 +177,7 @@ async def attacked(port: int, key: str, read: str, count: int, seconds: float) -
 async def measure(count: int, seconds: float) -> Seen:
     """One run."""
     seen, key = Seen(), secrets.token_urlsafe()
-    with Reader(RECORDING) as reader:
+    with AudioReader(RECORDING) as reader:
         blocks = [block.pcm[0] for block in reader]
     pcm = b"".join((block * 32767).astype("<i2").tobytes() for block in blocks)
     head = {"Authorization": f"Bearer {key}"}

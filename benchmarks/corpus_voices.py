@@ -18,7 +18,7 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from livecap.audio import Reader
+from livecap.audio import AudioReader
 from livecap.events import RATE
 
 Pcm = NDArray[np.float32]
@@ -198,7 +198,7 @@ def _festival(name: str, speed: float) -> Say:
 
 
 def _read(path: Path) -> Pcm:
-    with Reader(path) as reader:
+    with AudioReader(path) as reader:
         return np.concatenate([block.pcm[0] for block in reader])
 
 

@@ -112,7 +112,9 @@ def streamed(model: Model, rows: Sequence[tuple[int, int, float]], *, rereads: b
 
 def windowed(model: Model, window: int) -> Cost:
     """Finished windows kept, the open one run again."""
-    tower = qwen3_windowed.Tower(weights("audio_tower."), heads=14, make=ONES, window=window)
+    tower = qwen3_windowed.WindowedTower(
+        weights("audio_tower."), heads=14, make=ONES, window=window
+    )
     state, stable, rows = tower.open(), 0, []
     for number in range(1, SEGMENT // UPDATE + 1):
         mel = torch.zeros(128, 100 * UPDATE)
@@ -125,7 +127,7 @@ def windowed(model: Model, window: int) -> Cost:
 
 def repeated(model: Model) -> Cost:
     """All audio so far encoded again and again, and all of the prompt read again."""
-    tower = qwen3_windowed.Tower(weights("audio_tower."), heads=14, make=ONES)
+    tower = qwen3_windowed.WindowedTower(weights("audio_tower."), heads=14, make=ONES)
     rows = []
     for number in range(1, SEGMENT // UPDATE + 1):
         mel = torch.zeros(128, 100 * UPDATE * number)
@@ -136,7 +138,7 @@ def repeated(model: Model) -> Cost:
 
 def appended(model: Model) -> tuple[Cost, list[float]]:
     """The causal tower; also GFLOP of each of its blocks."""
-    tower = causal.Tower(weights("audio_tower."), heads=14, make=ONES)
+    tower = causal.CausalTower(weights("audio_tower."), heads=14, make=ONES)
     state, known, rows, blocks = tower.open(), 0, [], []
     for number in range(1, SEGMENT // UPDATE + 1):
         mel = torch.zeros(128, 100 * UPDATE)
@@ -154,7 +156,7 @@ def appended(model: Model) -> tuple[Cost, list[float]]:
 
 def offline(model: Model, seconds: int) -> Cost:
     """A clip at once."""
-    tower = qwen3_windowed.Tower(weights("audio_tower."), heads=14, make=ONES)
+    tower = qwen3_windowed.WindowedTower(weights("audio_tower."), heads=14, make=ONES)
     flops, rows = counted(lambda: tower.clip(torch.zeros(128, 100 * seconds)))
     length = HEAD + len(rows) + TAIL
     decode = model.decode(length, round(SPOKEN * seconds))

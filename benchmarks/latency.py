@@ -31,7 +31,7 @@ from systems import read
 from whisper_normalizer.english import EnglishTextNormalizer
 
 from livecap.cli import ENVIRONMENT
-from livecap.commands.bench_measures import Delays, delays, final_delays, matched, words
+from livecap.commands.bench_measures import DelayPercentiles, delays, final_delays, matched, words
 from livecap.config import DecodeConfig, LiveOptions, ModelConfig, VadConfig
 from livecap.events import RATE, Word
 
@@ -197,7 +197,7 @@ def row(name: str, scores: Sequence[Score]) -> str:
     )
 
 
-def shown(one: Delays) -> str:
+def shown(one: DelayPercentiles) -> str:
     """Two columns of a table."""
     return " | ".join("" if value is None else f"{value:.2f}" for value in (one.p50, one.p95))
 

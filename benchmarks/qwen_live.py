@@ -27,7 +27,7 @@ import numpy as np
 from compare import keep, machine, write_table
 from torch import Tensor
 
-from livecap.audio import Reader
+from livecap.audio import AudioReader
 from livecap.checkpoints import resolve
 from livecap.config import DecodeConfig, LiveOptions, ModelConfig, VadConfig
 from livecap.engine.request import Request
@@ -147,7 +147,7 @@ def cases(options: argparse.Namespace) -> dict[str, tuple[str, int, bool, int]]:
 def measure(options: argparse.Namespace) -> None:
     """One case in this process: a line of the table."""
     checkpoint, window, wrong, minutes = cases(options)[options.case]
-    with Reader(options.wav) as reader:
+    with AudioReader(options.wav) as reader:
         pcm = np.concatenate([block.pcm[0] for block in reader])
     config = ModelConfig(threads=options.threads, attention_window=window)
     model = load_model(resolve(checkpoint), config).model

@@ -29,7 +29,7 @@ from torch import Tensor
 from livecap.checkpoints import resolve
 from livecap.config import ModelConfig
 from livecap.engine.engine import Engine
-from livecap.engine.request import Embedded, Kept, Request
+from livecap.engine.request import Embedded, PrefixCache, Request
 from livecap.events import RATE
 from livecap.models.load import load_model
 from livecap.models.protocol import EncodeRequest
@@ -111,8 +111,8 @@ def stream(model: Qwen3Asr, pcm: Pcm, *, accepted: bool) -> dict[str, float]:
 def _segment(
     model: Qwen3Asr, engine: Engine, pcm: Pcm, clock: Clock, *, accepted: bool
 ) -> Iterable[int]:
-    tower, kept, known = model.tower, Kept(), list[int]()
-    assert isinstance(tower, qwen3_windowed.Tower)
+    tower, kept, known = model.tower, PrefixCache(), list[int]()
+    assert isinstance(tower, qwen3_windowed.WindowedTower)
     state, heard = tower.open(), model.mel.open()
     stable = torch.zeros(0, model.decoder.embedding.shape[1])
     names: list[tuple[str, int, int]] = []

@@ -18,11 +18,11 @@ def tell() -> None:
     from starlette.routing import BaseRoute, Route
 
     from livecap.api.server import serve
-    from livecap.api.sessions.state import Parts
+    from livecap.api.sessions.state import AppState
 
     routes = serve.transcription_routes
 
-    def with_held(parts: Parts) -> Sequence[BaseRoute]:
+    def with_held(parts: AppState) -> Sequence[BaseRoute]:
         async def held(request: Request) -> JSONResponse:
             served = parts.models.loaded(parts.models.default)
             assert served, "not ready yet"

@@ -22,7 +22,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from livecap.checkpoints import resolve
 from livecap.commands.bench_measures import delays, edits, erasure, word_delays, words
-from livecap.commands.bench_runs import Run, offline, replay
+from livecap.commands.bench_runs import SessionRun, offline, replay
 from livecap.config import DecodeConfig, LiveOptions, ModelConfig, VadConfig
 from livecap.events import RATE, Word
 from livecap.models.load import Loaded, load_model
@@ -41,7 +41,7 @@ class Heard:
 
     said: Utterance
     text: str
-    run: Run | None = None  # where it was heard live
+    run: SessionRun | None = None  # where it was heard live
 
     @property
     def times(self) -> list[Word]:

@@ -28,12 +28,12 @@ from livecap.engine import engine, scheduler
 from livecap.models.whisper import decoder
 from livecap.vad.silero import Silero
 from towers.mel import Mel
-from towers.whisper import Tower
+from towers.whisper import WhisperTower
 
 STAGES: dict[str, list[tuple[Any, str]]] = {
     "voice activity": [(Silero, "listen")],
     "mel": [(Mel, "offline")],
-    "encoder": [(Tower, "encode")],
+    "encoder": [(WhisperTower, "encode")],
     "cross keys and values": [(decoder.WhisperDecoder, "remember")],
     "decoder, all": [(decoder.WhisperDecoder, "forward")],
     "- attention, both": [(decoder, "attend")],

@@ -24,9 +24,9 @@ Run = Callable[[], str]
 
 def read(path: Path) -> Pcm:
     """A media file -> 16 kHz mono PCM [sample]."""
-    from livecap.audio import Reader
+    from livecap.audio import AudioReader
 
-    with Reader(path) as reader:
+    with AudioReader(path) as reader:
         return np.concatenate([block.pcm[0] for block in reader])
 
 

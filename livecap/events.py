@@ -87,7 +87,7 @@ class Language:
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class PaceChange:
     """The machine has fallen behind live speech, and updates get rarer; or it has caught up."""
 
     start: int  # samples: how far the stream had come
@@ -101,7 +101,7 @@ class Pace:
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class VoiceActivity:
     """Someone begins to speak, or has been quiet for as long as the stream's pause.
 
     Told at once, before the captions of what is said; only by streams that tell turns.
@@ -145,4 +145,14 @@ class Stalled:
     speaker: str | None = None
 
 
-Event = Caption | Silence | Gap | Unrecognised | Language | Pace | Voice | Settled | Stalled
+Event = (
+    Caption
+    | Silence
+    | Gap
+    | Unrecognised
+    | Language
+    | PaceChange
+    | VoiceActivity
+    | Settled
+    | Stalled
+)

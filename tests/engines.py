@@ -23,19 +23,19 @@ from livecap.engine.engine import Engine
 from livecap.engine.layers import choose
 from livecap.engine.pages import Pages
 from livecap.engine.request import Memory, Request, Sequence
-from livecap.models.whisper.decoder import Room, WhisperDecoder
+from livecap.models.whisper.decoder import PoolSizes, WhisperDecoder
 from towers.layers import MakeLinear, dense
-from towers.whisper import Tower
+from towers.whisper import WhisperTower
 
 CPU = torch.device("cpu")
 FP32 = dense(torch.float32)
 CLIPS = ("counting", "quick_brown_fox", "hello_world")
 
 
-def tower_of(model: Any, make: MakeLinear = FP32) -> Tower:
+def tower_of(model: Any, make: MakeLinear = FP32) -> WhisperTower:
     """The encoder of a transformers model."""
     heads: int = model.config.encoder_attention_heads
-    return Tower(model.state_dict(), heads=heads, make=make)
+    return WhisperTower(model.state_dict(), heads=heads, make=make)
 
 
 def decoder_of(
@@ -46,7 +46,7 @@ def decoder_of(
     return WhisperDecoder(
         model.state_dict(),
         heads=model.config.decoder_attention_heads,
-        room=Room(sequences, memories),
+        room=PoolSizes(sequences, memories),
         make=precisions.make_decoder_linear(),
         make_wide=dense(precisions.decoder),
         dtype=precisions.decoder,
@@ -73,7 +73,7 @@ def toy_decoder(
     return WhisperDecoder(
         tensors,
         heads=2,
-        room=Room(sequences, memories),
+        room=PoolSizes(sequences, memories),
         make=FP32,
         make_wide=FP32,
         dtype=torch.float32,

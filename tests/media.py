@@ -13,7 +13,7 @@ import av
 import numpy as np
 from numpy.typing import NDArray
 
-from livecap.audio import Block, Reader
+from livecap.audio import AudioBlock, AudioReader
 
 Signal = NDArray[np.float32]  # [sample], or [channel, sample]
 
@@ -191,13 +191,13 @@ class Drip(io.RawIOBase):
         return len(data)
 
 
-def read(data: bytes, *, split: bool = False, track: int | str | None = None) -> list[Block]:
+def read(data: bytes, *, split: bool = False, track: int | str | None = None) -> list[AudioBlock]:
     """All blocks of a file."""
-    with Reader(io.BytesIO(data), split=split, track=track) as reader:
+    with AudioReader(io.BytesIO(data), split=split, track=track) as reader:
         return list(reader)
 
 
-def joined(blocks: list[Block]) -> NDArray[np.float32]:
+def joined(blocks: list[AudioBlock]) -> NDArray[np.float32]:
     """[row, sample] of all blocks, whatever lies between them."""
     return np.concatenate([block.pcm for block in blocks], axis=1)
 

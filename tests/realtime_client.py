@@ -17,12 +17,12 @@ from livecap.api.realtime import (
     Finish,
     Frame,
     Hearing,
-    Limits,
     Open,
     RealtimeSession,
+    SessionLimits,
 )
 from livecap.errors import LivecapError
-from livecap.events import RATE, Caption, Event, Settled, Voice, Word
+from livecap.events import RATE, Caption, Event, Settled, VoiceActivity, Word
 
 Json = dict[str, Any]
 MS = RATE // 1000
@@ -60,7 +60,7 @@ class Client:
         self,
         query: dict[str, str] | None = None,
         *,
-        limits: Limits | None = None,
+        limits: SessionLimits | None = None,
         beta: bool = False,
         binary: bool = False,
         media_rate: int | None = None,
@@ -69,7 +69,9 @@ class Client:
         connection = Connection(
             query or {}, beta=beta, binary=binary, media_rate=media_rate, session=session
         )
-        self.session = RealtimeSession(connection, Catalogue(), limits or Limits(), now=lambda: NOW)
+        self.session = RealtimeSession(
+            connection, Catalogue(), limits or SessionLimits(), now=lambda: NOW
+        )
         self.frames: list[Json] = []
         self.hearings: dict[int, Hearing] = {}
         self.fed: dict[int, list[NDArray[np.float32]]] = {}
@@ -197,14 +199,14 @@ def error(frames: list[Json]) -> Json:
 # What hearings tell. Times are milliseconds.
 
 
-def begins(ms: int) -> Voice:
+def begins(ms: int) -> VoiceActivity:
     """Somebody begins to speak."""
-    return Voice(ms * MS, begins=True)
+    return VoiceActivity(ms * MS, begins=True)
 
 
-def stops(ms: int) -> Voice:
+def stops(ms: int) -> VoiceActivity:
     """It has been quiet for long enough."""
-    return Voice(ms * MS, begins=False)
+    return VoiceActivity(ms * MS, begins=False)
 
 
 def settled(ms: int, *, paused: bool = True) -> Settled:

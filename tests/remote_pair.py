@@ -20,9 +20,9 @@ from livecap.api.realtime import (
     Feed,
     Finish,
     Frame,
-    Limits,
     Open,
     RealtimeSession,
+    SessionLimits,
 )
 from livecap.api.realtime.session import Expiry
 from livecap.client.relay import Relay
@@ -51,7 +51,10 @@ class FakeServer:
 
     def __init__(self, failing: Callable[[Pcm], bool] = lambda pcm: False) -> None:
         self.session = RealtimeSession(
-            Connection({"audio": "binary"}, binary=True), Catalogue(), Limits(), now=lambda: NOW
+            Connection({"audio": "binary"}, binary=True),
+            Catalogue(),
+            SessionLimits(),
+            now=lambda: NOW,
         )
         self.said: deque[str] = deque()
         self.close: Close | None = None

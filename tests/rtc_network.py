@@ -14,7 +14,7 @@ from aiortc.rtp import is_rtcp
 from numpy.typing import NDArray
 from rtc_clients import FRAME, Caller
 
-from livecap.api.webrtc.timeline import Timeline
+from livecap.api.webrtc.timeline import RtpTimeline
 
 Fate = Callable[[int], int | None]  # a packet's number -> after which it comes; None: it is lost
 
@@ -82,7 +82,7 @@ def between(caller: Caller, fate: Fate) -> Network:
     return network
 
 
-class Recorded(Timeline):
+class Recorded(RtpTimeline):
     """A server's timeline that can be looked at afterwards."""
 
     def __init__(self, network: Network) -> None:

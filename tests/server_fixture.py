@@ -22,10 +22,10 @@ from livecap.api.server.app import build
 from livecap.api.server.listen import bind, counted
 from livecap.api.server.realtime_socket import endpoint
 from livecap.api.server.serve import transcription_routes
-from livecap.api.server.uvicorn_server import Server, settings
-from livecap.api.sessions.model_pool import Models, Served
-from livecap.api.sessions.state import Parts, assemble
-from livecap.api.transcriptions import Limits, Outcome, routes
+from livecap.api.server.uvicorn_server import CaptionServer, settings
+from livecap.api.sessions.model_pool import ModelPool, PooledModel
+from livecap.api.sessions.state import AppState, assemble
+from livecap.api.transcriptions import Outcome, UploadLimits, routes
 from livecap.checkpoints import resolve
 from livecap.config import DecodeConfig, LiveOptions, ModelConfig
 from livecap.events import RATE
@@ -50,16 +50,16 @@ TRAITS = StreamingDefaults(
     max_segment=8 * RATE,
 )
 
-Load = Callable[[str], Served]
+Load = Callable[[str], PooledModel]
 
 
 def toned(model: Readers | None = None) -> Load:
     """What loads a model that understands tones."""
 
-    def made(name: str) -> Served:
+    def made(name: str) -> PooledModel:
         found = model or Readers(Listener(), streaming=TRAITS)
         loaded = Loaded(found, 4)
-        return Served(name, loaded, Ears(), Service(loaded, Ears(), DecodeConfig()))
+        return PooledModel(name, loaded, Ears(), Service(loaded, Ears(), DecodeConfig()))
 
     return made
 
@@ -69,23 +69,23 @@ def _embedded() -> tuple[Loaded, Any]:
     return load_model(resolve("tiny.en"), ModelConfig()), load()
 
 
-def embedded(name: str) -> Served:
+def embedded(name: str) -> PooledModel:
     """The embedded model, which is loaded once."""
     loaded, silero = _embedded()
     service = Service(loaded, silero, DecodeConfig())
     service.warm_up()
-    return Served(name, loaded, silero, service)
+    return PooledModel(name, loaded, silero, service)
 
 
 @dataclass
 class Running:
     """A server that runs in a thread of this process. Nothing that it does is a fault."""
 
-    parts: Parts
-    server: Server
+    parts: AppState
+    server: CaptionServer
     port: int
     outcomes: list[Outcome]  # of uploads, if limits were given
-    loaded: list[Served]  # models, the first one first
+    loaded: list[PooledModel]  # models, the first one first
     loop: asyncio.AbstractEventLoop | None = None
     ready: threading.Event = field(default_factory=threading.Event)
     before: dict[str, int] = field(default_factory=dict)  # what it held when it was idle
@@ -188,21 +188,21 @@ def serving(
     *,
     names: Sequence[str] = ("tones",),
     keys: Sequence[str] = (),
-    limits: Limits | None = None,
+    limits: UploadLimits | None = None,
     ping: float | None = None,
     faults: int = 0,
 ) -> Iterator[Running]:
     """A server, from when its first model is warm. `ping`: seconds between pings, and for each.
     `faults`: how many it is to log.
     """
-    loaded: list[Served] = []
+    loaded: list[PooledModel] = []
     make = load or toned()
 
-    def kept(name: str) -> Served:
+    def kept(name: str) -> PooledModel:
         loaded.append(make(name))
         return loaded[-1]
 
-    models = Models(tuple(names), kept, config.aliases)
+    models = ModelPool(tuple(names), kept, config.aliases)
     parts = assemble(config, models, live=LiveOptions(), keys=keys)
     outcomes: list[Outcome] = []
     files: Sequence[BaseRoute] = transcription_routes(parts)
@@ -210,7 +210,7 @@ def serving(
         files = routes(models, parts.admission, limits, told=outcomes.append)
     bound = counted(bind("127.0.0.1", 0), parts.crowd, secure=False)
 
-    def started(task: "asyncio.Task[Served]") -> None:
+    def started(task: "asyncio.Task[PooledModel]") -> None:
         running.loop = task.get_loop()
         if not task.cancelled() and task.exception() is None:
             running.ready.set()
@@ -219,7 +219,7 @@ def serving(
     how = settings(app, None, parts.crowd, trusted=config.trust_proxy)
     if ping:
         how.ws_ping_interval = how.ws_ping_timeout = ping
-    server = Server(how, parts.drain, grace=5)
+    server = CaptionServer(how, parts.drain, grace=5)
     running = Running(parts, server, bound[0].getsockname()[1], outcomes, loaded)
     log = _Faults()
     logging.getLogger().addHandler(log)

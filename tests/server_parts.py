@@ -18,8 +18,8 @@ from starlette.websockets import WebSocket
 from livecap.api.errors import busy
 from livecap.api.options import ServeConfig
 from livecap.api.server.app import build
-from livecap.api.sessions.model_pool import Models, Served
-from livecap.api.sessions.state import Parts, assemble
+from livecap.api.sessions.model_pool import ModelPool, PooledModel
+from livecap.api.sessions.state import AppState, assemble
 from livecap.errors import ConfigError, CorruptModel, LivecapError
 
 PATIENCE = 30.0  # seconds after which a test has failed
@@ -37,10 +37,10 @@ class FakeService:
         self.closed += 1
 
 
-def served(name: str, service: FakeService | None = None) -> Served:
+def served(name: str, service: FakeService | None = None) -> PooledModel:
     fake = cast(Any, service or FakeService())
     loaded = SimpleNamespace(model=SimpleNamespace(languages=()))
-    return Served(name, cast(Any, loaded), cast(Any, None), fake)
+    return PooledModel(name, cast(Any, loaded), cast(Any, None), fake)
 
 
 @dataclass
@@ -54,7 +54,7 @@ class Loader:
     max_streams: int = 8
     go: threading.Event = field(default_factory=threading.Event)
 
-    def __call__(self, name: str) -> Served:
+    def __call__(self, name: str) -> PooledModel:
         self.calls.append(name)
         self.threads.add(threading.get_ident())
         if name in self.held:
@@ -66,8 +66,8 @@ class Loader:
 
 def models_of(
     *names: str, load: Loader | None = None, aliases: dict[str, str] | None = None
-) -> Models:
-    return Models(names or ("tiny.en",), load or Loader(), aliases or {})
+) -> ModelPool:
+    return ModelPool(names or ("tiny.en",), load or Loader(), aliases or {})
 
 
 async def greet(websocket: WebSocket) -> None:
@@ -117,8 +117,8 @@ def application(
     keys: Sequence[str] = (),
     hosts: Sequence[str] = (),
     names: Sequence[str] = ("tiny.en", "small"),
-    started: Callable[[asyncio.Task[Served]], None] = lambda task: None,
-) -> tuple[Parts, Starlette]:
+    started: Callable[[asyncio.Task[PooledModel]], None] = lambda task: None,
+) -> tuple[AppState, Starlette]:
     parts = assemble(config, models_of(*names, load=load), keys=keys, hosts=hosts)
     return parts, build(parts, greet, ROUTES, started)
 

@@ -29,9 +29,9 @@ from server_fixture import MANY, PATIENCE, TRAITS, Running, serving, toned
 from test_service import Readers
 from websockets.asyncio.client import connect
 
-from livecap.api.realtime import Limits
+from livecap.api.realtime import SessionLimits
 from livecap.api.sessions import session
-from livecap.api.sessions.model_pool import Served
+from livecap.api.sessions.model_pool import PooledModel
 from livecap.errors import CorruptModel, EngineFault
 from livecap.events import RATE
 
@@ -270,7 +270,7 @@ def test_models_that_are_loaded_when_they_are_asked_for() -> None:
     go = threading.Event()
     raw, text = utterance(9)
 
-    def load(name: str) -> Served:
+    def load(name: str) -> PooledModel:
         assert name != "late" or go.wait(PATIENCE)
         if name == "broken":
             raise CorruptModel("/secret/model is broken", remedy="Mend it")
@@ -308,8 +308,8 @@ def test_models_that_are_loaded_when_they_are_asked_for() -> None:
 def test_eight_hours_in_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
     """Half a minute of speech and silence, again and again, as fast as it is heard."""
 
-    def limits(**told: Any) -> Limits:
-        return Limits(items=50, **told)
+    def limits(**told: Any) -> SessionLimits:
+        return SessionLimits(items=50, **told)
 
     words = tones.some(9, 6)
     block = pcm16(tones.say(words, after=30_000 - 400 - 6 * (tones.LENGTH + tones.PAUSE)))
@@ -341,7 +341,7 @@ def test_eight_hours_in_one_session(monkeypatch: pytest.MonkeyPatch) -> None:
         for _ in range(hour):
             await connection.send(block)
 
-    monkeypatch.setattr(session, "Limits", limits)
+    monkeypatch.setattr(session, "SessionLimits", limits)
     with serving(config=replace(MANY, session_length=0)) as server:
         run(lambda: told(server))
         server.settle()

@@ -19,7 +19,7 @@ from media import (
     wav,
 )
 
-from livecap.audio import Block, Reader
+from livecap.audio import AudioBlock, AudioReader
 from livecap.errors import AudioError, EmptyAudio, NoAudioTrack, NotAudio
 from livecap.events import RATE
 
@@ -56,7 +56,7 @@ WAVS["ima adpcm"] = mux(Sound(A, RATE, "adpcm_ima_wav"), form="wav")
 @pytest.mark.parametrize("piped", [False, True])
 def test_lossless_and_nearly_lossless(kind: str, piped: bool) -> None:
     source = Drip(WAVS[kind]) if piped else io.BytesIO(WAVS[kind])
-    with Reader(source) as reader:
+    with AudioReader(source) as reader:
         blocks = list(reader)
     got = joined(blocks)[0]
     loose = kind in ("u8", "a-law", "mu-law", "ima adpcm") or kind.startswith("odd data")
@@ -103,7 +103,7 @@ CODED["m4a, index first"] = (FAST, 400)
 @pytest.mark.parametrize("piped", [False, True])
 def test_lossy_codecs_keep_length_level_and_start(kind: str, piped: bool) -> None:
     data, beyond = CODED[kind]
-    with Reader(Drip(data) if piped else io.BytesIO(data)) as reader:
+    with AudioReader(Drip(data) if piped else io.BytesIO(data)) as reader:
         blocks = list(reader)
     got = joined(blocks)[0]
     assert blocks[0].start <= 800
@@ -117,7 +117,7 @@ def test_what_counts_is_the_bytes_not_the_name(tmp_path: Path) -> None:
     for name, data in [("talk.wav", CODED["mp3"][0]), ("talk.mp3", wav(A)), ("a\nb", wav(A))]:
         path = tmp_path / name
         path.write_bytes(data)
-        with Reader(path) as reader:
+        with AudioReader(path) as reader:
             assert sum(block.pcm.shape[1] for block in reader) in (RATE, 2 * RATE)
 
 
@@ -148,7 +148,7 @@ def test_chained_ogg_with_another_rate_and_layout() -> None:
         mux(Sound(stereo, 32_000, "flac"), form="ogg"),
     ]
     for source in (io.BytesIO(b"".join(links)), Drip(b"".join(links))):
-        with Reader(source) as reader:
+        with AudioReader(source) as reader:
             blocks = list(reader)
             assert reader.gaps == []
         got = joined(blocks)[0]
@@ -159,7 +159,7 @@ def test_chained_ogg_with_another_rate_and_layout() -> None:
 
 def test_rate_changes_on_the_way() -> None:
     other = mux(Sound(tone(1.0, 22_050), 22_050, "libmp3lame"), form="mp3")
-    with Reader(io.BytesIO(CODED["mp3"][0] + other)) as reader:
+    with AudioReader(io.BytesIO(CODED["mp3"][0] + other)) as reader:
         blocks = list(reader)
     assert abs(blocks[-1].end - 3 * RATE) < 1600
     assert abs(decibels(joined(blocks)[0, 34_000:46_000]) - decibels(A)) < 1
@@ -195,7 +195,7 @@ def test_a_missing_track_lists_what_there_is(track: int | str) -> None:
 
 
 def test_tracks_are_described_and_duration_known() -> None:
-    with Reader(io.BytesIO(film())) as reader:
+    with AudioReader(io.BytesIO(film())) as reader:
         first, second = reader.tracks
         assert (first.language, first.title, second.channels) == ("ger", "Fassung", 1)
         assert reader.duration == pytest.approx(RATE, abs=200)
@@ -222,7 +222,7 @@ BROKEN: dict[str, tuple[bytes, type[AudioError]]] = {
 def test_errors_say_what_to_do(kind: str, piped: bool) -> None:
     data, error = BROKEN[kind]
     with pytest.raises(error) as caught:
-        Reader(Drip(data) if piped else io.BytesIO(data), name="x.wav")
+        AudioReader(Drip(data) if piped else io.BytesIO(data), name="x.wav")
     assert type(caught.value) is error or error is AudioError
     assert "x.wav" in str(caught.value) or "Hz" in str(caught.value)
     assert len(caught.value.remedy) > 10
@@ -231,18 +231,18 @@ def test_errors_say_what_to_do(kind: str, piped: bool) -> None:
 def test_paths_that_cannot_be_read(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "none.wav", Path("a\0b")):
         with pytest.raises(AudioError) as caught:
-            Reader(path)
+            AudioReader(path)
         assert caught.value.remedy
     if os.geteuid():
         locked = tmp_path / "locked.wav"
         locked.touch(mode=0)
         with pytest.raises(AudioError, match="may not be read"):
-            Reader(locked)
+            AudioReader(locked)
 
 
 def test_a_source_that_breaks_gives_what_came_before() -> None:
     source = Drip(wav(A), error=OSError("unplugged"))
-    seen: list[Block] = []
-    with Reader(source) as reader, pytest.raises(AudioError, match="unplugged"):
+    seen: list[AudioBlock] = []
+    with AudioReader(source) as reader, pytest.raises(AudioError, match="unplugged"):
         seen.extend(reader)
     assert seen[-1].end == RATE

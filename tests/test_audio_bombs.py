@@ -27,18 +27,18 @@ SOUND = Sound(tone(1.0, 44_100), 44_100, "libmp3lame")
 WORK = """
 import json, resource, sys
 from pathlib import Path
-from livecap.audio import Reader
+from livecap.audio import AudioReader
 from livecap.errors import NoAudioTrack
 
 def peak():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 
-with Reader(Path(sys.argv[1])) as reader:
+with AudioReader(Path(sys.argv[1])) as reader:
     list(reader)
 before, heard = peak(), {}
 for name in sys.argv[2:]:
     try:
-        with Reader(Path(name)) as reader:
+        with AudioReader(Path(name)) as reader:
             heard[Path(name).name] = sum(block.pcm.shape[1] for block in reader)
     except NoAudioTrack:
         heard[Path(name).name] = 0

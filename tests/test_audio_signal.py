@@ -19,7 +19,7 @@ from media import (
 )
 from numpy.typing import NDArray
 
-from livecap.audio import Converter, Reader, Resampler
+from livecap.audio import AudioReader, Converter, Resampler
 from livecap.errors import LivecapError
 from livecap.events import RATE
 
@@ -134,11 +134,11 @@ def test_gains_do_not_click() -> None:
 
 def test_split_keeps_rows_and_names_them() -> None:
     rows = np.stack([VOICE, OTHER, QUIET, 0.5 * VOICE])
-    with Reader(io.BytesIO(wav(rows)), split=True) as reader:
+    with AudioReader(io.BytesIO(wav(rows)), split=True) as reader:
         assert reader.labels == ("channel 1", "channel 2", "channel 3", "channel 4")
         np.testing.assert_allclose(joined(list(reader)), rows, atol=2e-5)
     data = wav(np.stack([VOICE] * 6), mask=0x3F)
-    with Reader(io.BytesIO(data), split=True) as reader:
+    with AudioReader(io.BytesIO(data), split=True) as reader:
         assert reader.labels[:4] == ("left", "right", "centre", "low frequencies")
 
 

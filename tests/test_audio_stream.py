@@ -23,7 +23,7 @@ from media import (
     wav,
 )
 
-from livecap.audio import RawFormat, Reader
+from livecap.audio import AudioReader, RawFormat
 from livecap.audio.timeline import Timeline
 from livecap.errors import ConfigError, EmptyAudio, NoAudioTrack
 from livecap.events import RATE
@@ -43,7 +43,7 @@ CODED = {
 def test_a_late_track_keeps_its_offset(form: str) -> None:
     codec = "aac" if form == "mp4" else "pcm_s16le"
     data = mux(Sound(T48, codec=codec, start=2.5), form=form, video=True)
-    with Reader(io.BytesIO(data)) as reader:
+    with AudioReader(io.BytesIO(data)) as reader:
         first = next(iter(reader))
         assert abs(first.start - 40_000) <= (400 if codec == "aac" else 0)
         assert [(gap.start, gap.end) for gap in reader.gaps] == [(0, first.start)]
@@ -78,7 +78,7 @@ def joined_pieces(form: str, count: int, seconds: float) -> bytes:
 @pytest.mark.parametrize("form", ["matroska", "mp4"])
 @pytest.mark.parametrize("seconds", [5.0, 2.0])
 def test_joined_pieces_do_not_drift(form: str, seconds: float) -> None:
-    with Reader(io.BytesIO(joined_pieces(form, 24, seconds))) as reader:
+    with AudioReader(io.BytesIO(joined_pieces(form, 24, seconds))) as reader:
         blocks = list(reader)
     loud = np.concatenate(
         [block.start + np.flatnonzero(np.abs(block.pcm[0]) > 0.1) for block in blocks]
@@ -111,7 +111,7 @@ def test_a_files_own_start_is_zero(form: str) -> None:
     sounds = [Sound(T48, codec=codec, start=start) for start in (30.0, 30.5)]
     data = mux(*sounds, form=form)
     for track, start in ((0, 0.0), (1, 0.5)):
-        with Reader(io.BytesIO(data), track=track) as reader:
+        with AudioReader(io.BytesIO(data), track=track) as reader:
             first = next(iter(reader))
             assert first.start / RATE == pytest.approx(start, abs=0.03)
 
@@ -119,7 +119,7 @@ def test_a_files_own_start_is_zero(form: str) -> None:
 def test_gaps_are_kept_and_jitter_is_absorbed() -> None:
     gaps = {10_240: 0.75, 20_480: 0.02, 30_720: 0.004}  # packets hold 1024 samples
     sound = Sound(tone(1.0, 48_000), gaps=gaps)
-    with Reader(io.BytesIO(mux(sound, form="matroska"))) as reader:
+    with AudioReader(io.BytesIO(mux(sound, form="matroska"))) as reader:
         blocks = list(reader)
         (gap,) = reader.gaps
         assert gap.reason == "no audio"
@@ -139,7 +139,7 @@ def test_damaged_packets_are_counted_and_become_a_gap(form: str, codec: str) -> 
     for packet in packets[third : third + 8]:
         place = data.index(bytes(packet)[:40]) + (6 if codec == "libmp3lame" else 0)
         data[place : place + 60] = b"\xff" * 60
-    with Reader(io.BytesIO(bytes(data))) as reader:
+    with AudioReader(io.BytesIO(bytes(data))) as reader:
         blocks = list(reader)
         assert reader.damaged >= 6
         assert {gap.reason for gap in reader.gaps} == {"damaged"}
@@ -153,7 +153,7 @@ def test_a_container_given_up_early_reports_the_rest_as_a_gap() -> None:
     data = bytearray(mux(Sound(babble(4.0, 48_000), codec="flac"), form="matroska"))
     middle = len(data) // 2
     data[middle : middle + 9000] = b"\xff" * 9000
-    with Reader(io.BytesIO(bytes(data))) as reader:
+    with AudioReader(io.BytesIO(bytes(data))) as reader:
         end = list(reader)[-1].end
         assert reader.damaged > 0
         assert sum(gap.end - gap.start for gap in reader.gaps) + end >= 4 * RATE - 2
@@ -166,7 +166,7 @@ def test_a_container_given_up_early_reports_the_rest_as_a_gap() -> None:
 def test_a_pipe_is_read_as_it_arrives(kind: str) -> None:
     data = wav(babble(20.0)) if kind == "wav" else CODED[kind]
     source = Drip(data, most=800)
-    with Reader(source) as reader:
+    with AudioReader(source) as reader:
         first = next(iter(reader))
         assert 0 < first.pcm.shape[1] < 8000
         assert source.taken < len(data) / (50 if kind == "wav" else 5)
@@ -190,7 +190,7 @@ RAW: dict[str, Callable[[Signal], bytes]] = {
 def test_raw_pcm(codec: str) -> None:
     data = RAW[codec](A)
     for source in (Drip(data, most=333), io.BytesIO(data)):
-        with Reader(source, raw=RawFormat.parse(f"{codec}:16000:1"), name="-") as reader:
+        with AudioReader(source, raw=RawFormat.parse(f"{codec}:16000:1"), name="-") as reader:
             got = joined(list(reader))[0]
         assert len(got) == RATE
         loose = codec in ("u8", "s8", "mulaw", "alaw")
@@ -200,12 +200,12 @@ def test_raw_pcm(codec: str) -> None:
 def test_raw_stereo_split_with_a_cut_sample() -> None:
     both = np.stack([A, 0.5 * A])
     raw = RawFormat.parse("s16le:16000:2")
-    with Reader(io.BytesIO(pack(both) + b"\1\2\3"), raw=raw, split=True) as reader:
+    with AudioReader(io.BytesIO(pack(both) + b"\1\2\3"), raw=raw, split=True) as reader:
         assert reader.labels == ("left", "right")
         assert reader.duration == RATE
         np.testing.assert_allclose(joined(list(reader)), both, atol=2e-5)
     with pytest.raises(EmptyAudio):
-        Reader(io.BytesIO(b"\0"), raw=raw)
+        AudioReader(io.BytesIO(b"\0"), raw=raw)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +218,7 @@ def test_bad_raw_formats_are_refused(text: str) -> None:
 
 def test_memory_is_flat_and_close_ends_it() -> None:
     source = Drip(wav(np.zeros(RATE * 120, np.float32), size=0xFFFFFFFF), most=65_536)
-    reader = Reader(source)
+    reader = AudioReader(source)
     tracemalloc.start()
     for number, block in enumerate(reader):
         assert block.pcm.shape[1] <= 16_384
@@ -234,12 +234,12 @@ def test_memory_is_flat_and_close_ends_it() -> None:
 
 def test_wav_in_a_pipe_ends_with_its_data_and_other_tracks_are_refused() -> None:
     data = wav(np.stack([A] * 6), mask=0x3F, before=chunk(b"LIST", b"INFOa"), after=bytes(5000))
-    with Reader(Drip(data), split=True) as reader:
+    with AudioReader(Drip(data), split=True) as reader:
         assert reader.labels[:4] == ("left", "right", "centre", "low frequencies")
         assert reader.tracks[0].channels == 6
         assert joined(list(reader)).shape == (6, RATE)
     with pytest.raises(NoAudioTrack, match="track 1"):
-        Reader(Drip(data), track=1)
+        AudioReader(Drip(data), track=1)
 
 
 def test_an_index_at_the_end_is_waited_for_and_one_at_the_front_is_not() -> None:
@@ -247,7 +247,7 @@ def test_an_index_at_the_end_is_waited_for_and_one_at_the_front_is_not() -> None
     for options, share in [({}, 1.0), ({"movflags": "faststart"}, 0.3)]:
         data = mux(sound, form="ipod", options=options)
         source = Drip(data)
-        with Reader(source) as reader:
+        with AudioReader(source) as reader:
             next(iter(reader))
             assert source.taken <= share * len(data)
             assert sum(block.pcm.shape[1] for block in reader) > 18 * RATE

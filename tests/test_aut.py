@@ -13,7 +13,7 @@ from transformers.models.qwen3_asr.modeling_qwen3_asr import (
 )
 
 from towers.layers import dense
-from towers.qwen3_windowed import CHUNK, Rows, Tower, rows_of
+from towers.qwen3_windowed import CHUNK, Rows, WindowedTower, rows_of
 
 BINS, OUTPUT = 128, 24
 
@@ -42,7 +42,7 @@ class Oracle:
         for ours, theirs in (("proj1", "linear_1"), ("proj2", "linear_2")):
             for part in ("weight", "bias"):
                 tensors[f"{ours}.{part}"] = self.projector.state_dict()[f"{theirs}.{part}"]
-        self.tower = Tower(tensors, heads=2, make=dense(torch.float32), window=window)
+        self.tower = WindowedTower(tensors, heads=2, make=dense(torch.float32), window=window)
 
     @torch.inference_mode()
     def rows(self, mel: Tensor) -> Tensor:
@@ -63,7 +63,7 @@ def mel_of(frames: int, seed: int = 0) -> Tensor:
     return torch.randn(BINS, frames, generator=torch.Generator().manual_seed(seed + frames))
 
 
-def whole(tower: Tower, mel: Tensor) -> Tensor:
+def whole(tower: WindowedTower, mel: Tensor) -> Tensor:
     ((rows, _),) = tower.encode([tower.open()], [mel], final=True)
     assert not len(rows.provisional)
     assert len(rows.block_ids) == len(rows.stable)
@@ -130,7 +130,7 @@ def test_many_streams_together_are_as_each_alone(oracle: Oracle) -> None:
 def test_all_of_it_is_where_the_weights_are(oracle: Oracle) -> None:
     """Another device shows what stays behind: "meta" takes part in nothing of the CPU's."""
     tensors = {name: tensor.to("meta") for name, tensor in oracle.tensors.items()}
-    tower = Tower(tensors, heads=2, make=dense(torch.float32))
+    tower = WindowedTower(tensors, heads=2, make=dense(torch.float32))
     state = tower.open()
     for frames, final in ((250, False), (900, True)):
         mel = torch.zeros(BINS, frames, device="meta")

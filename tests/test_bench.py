@@ -50,7 +50,7 @@ def test_delays_leave_out_what_is_unknown() -> None:
 
 
 def test_no_delays_at_all() -> None:
-    assert measures.delays([None]) == measures.Delays(None, None, 0, 1)
+    assert measures.delays([None]) == measures.DelayPercentiles(None, None, 0, 1)
 
 
 def test_a_word_is_late_by_its_commit_minus_its_end() -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from livecap.api.viewers import Broadcast, Hub, Part, Reader
+from livecap.api.viewers import Broadcast, Hub, Part, Viewer
 from livecap.api.viewers import channel as broadcasts
 from livecap.api.viewers.documents import FORMATS, written
 from livecap.api.viewers.registry import LINGER, may_read
@@ -30,7 +30,7 @@ def open_one() -> Broadcast:
     return Broadcast("sess_1", model="tiny.en", begun=0.0, keep=lambda line, then: then())
 
 
-def told(reader: Reader) -> list[dict[str, Any]]:
+def told(reader: Viewer) -> list[dict[str, Any]]:
     found = b"".join(reader.take()).decode()
     return [
         json.loads(line.removeprefix("data: "))

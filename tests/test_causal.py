@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from towers.causal import BLOCK_ROWS, LEFT, ROW_FRAMES, CausalState, Tower
+from towers.causal import BLOCK_ROWS, LEFT, ROW_FRAMES, CausalState, CausalTower
 from towers.layers import dense
 
 FIXTURE = Path(__file__).parent / "fixtures" / "causal.safetensors"
@@ -23,16 +23,16 @@ def given_rows() -> dict[str, Tensor]:
 
 
 @pytest.fixture(scope="module")
-def tower(given_rows: dict[str, Tensor]) -> Tower:
+def tower(given_rows: dict[str, Tensor]) -> CausalTower:
     weights = {
         name.removeprefix("weights."): tensor
         for name, tensor in given_rows.items()
         if name.startswith("weights.")
     }
-    return Tower(weights, heads=2, make=dense(torch.float32))
+    return CausalTower(weights, heads=2, make=dense(torch.float32))
 
 
-def run(tower: Tower, mel: Tensor, sizes: Sequence[int]) -> Tensor:
+def run(tower: CausalTower, mel: Tensor, sizes: Sequence[int]) -> Tensor:
     """Feed mel [bins, frame] in pieces of these sizes and then the rest -> all rows."""
     state, rows, at = tower.open(), [], 0
     for size in sizes:
@@ -43,7 +43,7 @@ def run(tower: Tower, mel: Tensor, sizes: Sequence[int]) -> Tensor:
     return torch.cat([*rows, new])
 
 
-def test_rows_equal_the_package(tower: Tower, given_rows: dict[str, Tensor]) -> None:
+def test_rows_equal_the_package(tower: CausalTower, given_rows: dict[str, Tensor]) -> None:
     rows = run(tower, given_rows["mel"], [])
     assert len(rows) == given_rows["mel"].shape[1] // ROW_FRAMES
     torch.testing.assert_close(rows, given_rows["rows.192"], rtol=1e-4, atol=1e-5)
@@ -58,12 +58,14 @@ def test_any_feed_gives_the_same_rows(sizes: list[int]) -> None:
         for name, tensor in given_rows.items()
         if name.startswith("weights.")
     }
-    tower = Tower(weights, heads=2, make=dense(torch.float32))
+    tower = CausalTower(weights, heads=2, make=dense(torch.float32))
     rows = run(tower, given_rows["mel"], sizes)
     torch.testing.assert_close(rows, given_rows["rows.192"], rtol=1e-4, atol=1e-5)
 
 
-def test_streams_together_are_as_each_alone(tower: Tower, given_rows: dict[str, Tensor]) -> None:
+def test_streams_together_are_as_each_alone(
+    tower: CausalTower, given_rows: dict[str, Tensor]
+) -> None:
     mels = [given_rows["mel"][:, :frames] for frames in (0, 7, 192, 1000, 4005)]
     halves = [mel[:, : mel.shape[1] // 2] for mel in mels]
     first = tower.encode([tower.open() for _ in mels], halves, final=False)
@@ -75,7 +77,7 @@ def test_streams_together_are_as_each_alone(tower: Tower, given_rows: dict[str, 
 
 
 def test_state_is_bounded_and_a_second_costs_the_same(
-    tower: Tower, given_rows: dict[str, Tensor]
+    tower: CausalTower, given_rows: dict[str, Tensor]
 ) -> None:
     block = given_rows["mel"][:, : BLOCK_ROWS * ROW_FRAMES]
     state, costs = tower.open(), []
@@ -88,7 +90,7 @@ def test_state_is_bounded_and_a_second_costs_the_same(
     assert len(set(costs[10:])) == 1, "flat once the window is full"
 
 
-def test_a_new_segment_starts_anew(tower: Tower, given_rows: dict[str, Tensor]) -> None:
+def test_a_new_segment_starts_anew(tower: CausalTower, given_rows: dict[str, Tensor]) -> None:
     mel = given_rows["mel"][:, :400]
     assert isinstance(tower.open(), CausalState)
     torch.testing.assert_close(run(tower, mel, [100]), run(tower, mel, [100]))
@@ -103,7 +105,7 @@ def test_all_of_it_is_where_the_weights_are(given_rows: dict[str, Tensor]) -> No
         for name, tensor in given_rows.items()
         if name.startswith("weights.")
     }
-    tower = Tower(weights, heads=2, make=dense(torch.float32))
+    tower = CausalTower(weights, heads=2, make=dense(torch.float32))
     state = tower.open()
     for final in (False, True):
         mel = torch.zeros(128, 500, device="meta")

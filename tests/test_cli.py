@@ -9,7 +9,7 @@ from command import FORMATS, JFK, SPEECH, Command, clip, jfk, plain, speechless,
 from media import pack, wav
 from strict import parse_srt, parse_vtt, said_in
 
-from livecap.audio import Reader, prefetch
+from livecap.audio import AudioReader, prefetch
 from livecap.cli import SHORT
 
 
@@ -23,12 +23,12 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The inputs that are opened, as they are."""
     names: list[str] = []
 
-    class Spy(Reader):
+    class Spy(AudioReader):
         def __init__(self, *sources: Path, **options: object) -> None:
             names.append(str(options["name"]))
             super().__init__(*sources, **options)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(prefetch, "Reader", Spy)
+    monkeypatch.setattr(prefetch, "AudioReader", Spy)
     return names
 
 

@@ -29,10 +29,10 @@ from livecap.engine.engine import Engine
 from livecap.engine.layers import Int8, choose
 from livecap.engine.request import Request, Rule, Sequence
 from livecap.engine.sampler import Suppress, Timestamps
-from livecap.models.whisper.decoder import Room, WhisperDecoder
+from livecap.models.whisper.decoder import PoolSizes, WhisperDecoder
 from towers.layers import dense
 from towers.mel import Mel
-from towers.whisper import Tower
+from towers.whisper import WhisperTower
 
 CLOSE = 1e-5  # float32 sums in another order; 7e-7 was seen
 
@@ -390,7 +390,7 @@ def test_an_int8_row_does_not_depend_on_its_batch() -> None:
 def speech_rows(name: str) -> Tensor:
     """What float32 hears in a clip [1500, 384]."""
     checkpoint = embedded()
-    tower = Tower(
+    tower = WhisperTower(
         checkpoint.tensors, heads=checkpoint.dims.encoder_heads, make=dense(torch.float32)
     )
     with torch.inference_mode():
@@ -402,7 +402,7 @@ def speech_decoder(precision: Precision) -> WhisperDecoder:
     return WhisperDecoder(
         checkpoint.tensors,
         heads=checkpoint.dims.decoder_heads,
-        room=Room(1, 1),
+        room=PoolSizes(1, 1),
         make=chosen.make_decoder_linear(),
         make_wide=dense(chosen.decoder),
         dtype=chosen.decoder,

@@ -16,7 +16,7 @@ from transformers.models.whisper.generation_whisper import (
     _median_filter,
 )
 
-from livecap.audio import Reader
+from livecap.audio import AudioReader
 from livecap.checkpoints import Checkpoint, load_whisper, resolve
 from livecap.config import DecodeConfig, ModelConfig
 from livecap.engine.engine import Engine
@@ -44,7 +44,7 @@ def fp32() -> Loaded:
 
 @pytest.fixture(scope="module")
 def pcm() -> "np.ndarray[tuple[int, ...], np.dtype[np.float32]]":
-    with Reader(SPEECH) as reader:
+    with AudioReader(SPEECH) as reader:
         return np.concatenate([block.pcm[0] for block in reader])
 
 
@@ -359,7 +359,7 @@ def said_by_espeak(text: str, folder: Path) -> np.ndarray:
         pytest.skip("espeak-ng is missing")
     wav = folder / "said.wav"
     subprocess.run([program, "-v", "en-us", "-s", "140", "-w", wav, text], check=True)
-    with Reader(wav) as reader:
+    with AudioReader(wav) as reader:
         pcm = np.concatenate([block.pcm[0] for block in reader])
     (loud,) = np.nonzero(np.abs(pcm) > 1e-3)
     return pcm[loud[0] : loud[-1] + 1]

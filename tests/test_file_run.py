@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from livecap.audio import Reader
+from livecap.audio import AudioReader
 from livecap.audio.prefetch import Pump, ReadConfig
 from livecap.checkpoints import resolve
 from livecap.commands.file import FileRun, Progress
@@ -70,7 +70,7 @@ def test_no_caption_reaches_over_a_silence(
     tmp_path: Path, *, words: bool, no_timestamps: bool
 ) -> None:
     """Silences are left out of what is decoded together, and no segment's times span them."""
-    with Reader(JFK) as reader:
+    with AudioReader(JFK) as reader:
         jfk = np.concatenate([block.pcm[0] for block in reader])
     places = [5, 40, 63]  # seconds at which somebody speaks for four
     pcm = np.zeros(80 * RATE, np.float32)

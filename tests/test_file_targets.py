@@ -16,7 +16,7 @@ from livecap.commands.inputs import expand
 from livecap.commands.targets import settle, targets_of
 from livecap.config import DecodeConfig, OutputConfig
 from livecap.events import RATE, Caption, Word
-from livecap.output import Source, open_writer, provenance
+from livecap.output import NamedInput, open_writer, provenance
 from livecap.runtime.runs import Progress, Report
 
 FFMPEG = shutil.which("ffmpeg")
@@ -110,14 +110,14 @@ def test_a_folder_of_outputs_has_the_tree_of_the_inputs(
     put(here, "talks/y.wav", "talks/a/x.wav", "talks/b/c/x.wav")
     for typed in (named, str(here / named)):
         found = expand([typed])
-        sources = [Source(path, folder=below) for path, below in found.items()]
+        sources = [NamedInput(path, folder=below) for path, below in found.items()]
         targets = targets_of(sources, OutputConfig(format="srt", output="out/"), None)
         assert sorted(str(found.planned["srt"]) for found in targets.values()) == made
 
 
 def test_two_trees_with_the_same_names(here: Path) -> None:
     put(here, "one/a/x.wav", "two/a/x.wav")
-    sources = [Source(path, folder=below) for path, below in expand(["one", "two"]).items()]
+    sources = [NamedInput(path, folder=below) for path, below in expand(["one", "two"]).items()]
     targets = targets_of(sources, OutputConfig(format="srt", output="out/"), None)
     names = [str(found.planned["srt"]) for found in targets.values()]
     assert names == ["out/a/x.wav.srt", "out/a/x.wav-2.srt"]
@@ -305,7 +305,7 @@ def test_a_persons_file_under_the_final_name(here: Path, overwrite: bool) -> Non
     output = OutputConfig(format="srt", output="{stem}.{lang}.{ext}", overwrite=overwrite)
     (here / "talk.wav").write_bytes(wav(SILENCE))
     (here / "talk.de.srt").write_text("by hand")
-    targets = targets_of([Source("talk.wav")], output, None)["talk.wav"]
+    targets = targets_of([NamedInput("talk.wav")], output, None)["talk.wav"]
     assert targets.todo == {"srt": Path("talk.und.srt")}  # others' translations are no captions
     open_writer("srt", "talk.und.srt").close()
     (name,), (warning,) = settle(targets, output, "de")

@@ -26,8 +26,8 @@ from uploads import BOUNDARY, form_of
 from livecap.api.errors import ApiError
 from livecap.api.realtime.errors import Refusal
 from livecap.api.realtime.wire import decoded
-from livecap.api.transcriptions import Limits
-from livecap.api.transcriptions.upload import Body, Gone, receiving
+from livecap.api.transcriptions import UploadLimits
+from livecap.api.transcriptions.upload import ClientGone, RequestBody, receiving
 from livecap.api.webrtc.candidates import is_reachable
 from livecap.api.webrtc.offers import BadOffer, usable
 from livecap.api.webrtc.whip import Fragment
@@ -106,11 +106,11 @@ def test_forms(content: bytes, sizes: list[int], boundary: str) -> None:
 
     async def read() -> None:
         headers = Headers({"content-type": f"multipart/form-data; boundary={boundary}"})
-        async with receiving(headers, Body(receive, Limits(upload=1 << 20))) as upload:
+        async with receiving(headers, RequestBody(receive, UploadLimits(upload=1 << 20))) as upload:
             upload.check()
             upload.take().close()
 
-    with suppress(ApiError, Gone):
+    with suppress(ApiError, ClientGone):
         asyncio.run(read())
 
 

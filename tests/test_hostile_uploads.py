@@ -26,13 +26,13 @@ from test_realtime_fuzz import JSON
 from test_service import Readers, Valve
 from uploads import BOUNDARY, error_of, form_of
 
-from livecap.api.transcriptions import Limits
+from livecap.api.transcriptions import UploadLimits
 from livecap.events import RATE
 
 SOON = 10.0  # seconds, far below those after which an upload is given up that goes on
 CAP = 2 << 20  # bytes
 LONGEST = 600  # seconds
-LIMITS = Limits(upload=CAP, duration=LONGEST * RATE, chunk=0.3, receiving=0.9)
+LIMITS = UploadLimits(upload=CAP, duration=LONGEST * RATE, chunk=0.3, receiving=0.9)
 
 SAID = tones.some(1)
 TEXT = tones.text(SAID)

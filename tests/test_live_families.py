@@ -13,7 +13,7 @@ from live_play import play, text_of
 from qwen_models import save_causal, save_official, tiny_qwen
 from torch import Tensor
 
-from livecap.audio import Reader
+from livecap.audio import AudioReader
 from livecap.audio.prefetch import Pump, ReadConfig
 from livecap.checkpoints import resolve
 from livecap.commands.file import FileRun, Progress
@@ -71,7 +71,7 @@ class Fluent:
 
 @pytest.fixture(scope="module")
 def jfk() -> Pcm:
-    with Reader(JFK) as reader:
+    with AudioReader(JFK) as reader:
         return np.concatenate([block.pcm[0] for block in reader])
 
 

@@ -6,14 +6,16 @@ from pathlib import Path
 import pytest
 
 from livecap.errors import ConfigError
-from livecap.output import FORMATS, Source, open_writer, plan
+from livecap.output import FORMATS, NamedInput, open_writer, plan
 
 
 def names(
     paths: list[str], output: str | None = None, formats: str = "srt", language: str | None = None
 ) -> list[str]:
     """The outputs of one format, or of several joined."""
-    planned = plan([Source(p) for p in paths], formats.split(), output=output, language=language)
+    planned = plan(
+        [NamedInput(p) for p in paths], formats.split(), output=output, language=language
+    )
     return [" ".join(str(path) for path in outputs.values()) for outputs in planned]
 
 
@@ -62,7 +64,7 @@ def test_names_of_several_formats_and_inputs(tmp_path: Path) -> None:
         "a.de.srt",
         "b.de.srt",
     ]
-    tracks = plan([Source("a.mkv", 0), Source("a.mkv", 1)], ["srt"])
+    tracks = plan([NamedInput("a.mkv", 0), NamedInput("a.mkv", 1)], ["srt"])
     assert [str(found["srt"]) for found in tracks] == ["a.mkv.track0.srt", "a.mkv.track1.srt"]
 
 
@@ -102,7 +104,9 @@ def test_names_that_can_not_serve(
 @pytest.mark.parametrize("stem", ["x" * 250, "é" * 125, "🎉" * 62, "x" * 251 + "ü"])
 def test_long_names_are_cut_and_stay_apart(stem: str, tmp_path: Path) -> None:
     twin = stem[:-1] + "y"
-    planned = plan([Source(f"in/{stem}"), Source(f"in/{twin}")], FORMATS, output=f"{tmp_path}/")
+    planned = plan(
+        [NamedInput(f"in/{stem}"), NamedInput(f"in/{twin}")], FORMATS, output=f"{tmp_path}/"
+    )
     for outputs in planned:
         assert len({Path(str(path)).stem for path in outputs.values()}) == 1
         for format, path in outputs.items():

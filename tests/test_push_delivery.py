@@ -7,7 +7,7 @@ import pytest
 from push_receivers import QUICK, Told, delivering, said, until
 
 from livecap.output.push import delivery as deliveries
-from livecap.output.push.caption_line import Gone, Pause, Refused, Said, Undelivered
+from livecap.output.push.caption_line import LineRefused, Pause, ReceiverGone, Said, Undelivered
 from livecap.output.push.delivery import Delivery
 
 
@@ -101,7 +101,7 @@ def test_what_is_too_late_is_not_sent() -> None:
 
 
 def test_what_is_refused_is_not_tried_again() -> None:
-    sink = Script([Refused("it does not take captions (400)")] * 2)
+    sink = Script([LineRefused("it does not take captions (400)")] * 2)
     with delivering(sink) as (delivery, told):
         for number in range(3):
             delivery.put(said("Words.", number))
@@ -112,7 +112,7 @@ def test_what_is_refused_is_not_tried_again() -> None:
 
 
 def test_who_is_gone_is_left_alone() -> None:
-    sink = Script([Gone("it is gone (410)")])
+    sink = Script([ReceiverGone("it is gone (410)")])
     with delivering(sink) as (delivery, told):
         for number in range(3):
             delivery.put(said("Words.", number))

@@ -21,7 +21,7 @@ from qwen_vocabulary import added_tokens
 from safetensors.torch import load_file
 from transformers.models.qwen3_asr.feature_extraction_qwen3_asr import Qwen3ASRFeatureExtractor
 
-from livecap.audio import Reader
+from livecap.audio import AudioReader
 from livecap.audio.prefetch import Pump, ReadConfig
 from livecap.checkpoints import Checkpoint, load_qwen3_asr, resolve
 from livecap.commands.file import FileRun, Progress
@@ -38,7 +38,7 @@ from livecap.models.qwen3_asr import load
 from livecap.models.qwen3_asr.aligner import ForcedAligner
 from livecap.models.qwen3_asr.answer import budget
 from livecap.models.qwen3_asr.model import CONTEXT, Qwen3Asr
-from livecap.models.qwen3_asr.prompt import Answer, Prompt
+from livecap.models.qwen3_asr.prompt import ParsedAnswer, Prompt
 from livecap.models.qwen3_asr.text import LANGUAGES
 from livecap.online.job import DecodeJob, Hypothesis
 from livecap.online.speech_buffer import Pcm, Piece, Segment
@@ -74,7 +74,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Prompt:
 
 @pytest.fixture(scope="module")
 def jfk() -> Pcm:
-    with Reader(JFK) as reader:
+    with AudioReader(JFK) as reader:
         return np.concatenate([block.pcm[0] for block in reader])
 
 
@@ -126,16 +126,18 @@ def test_prompts_are_the_published_ones(real: Prompt) -> None:
 @pytest.mark.parametrize(
     ("meta", "said", "answer"),
     [
-        ("language English", " Hi.", Answer(" Hi.", "en", 1.0)),
-        ("language Chinese", "你好，世界🙂", Answer("你好，世界🙂", "zh", 1.0)),
-        ("\nlanguage Cantonese\n", "係", Answer("係", "yue", 1.0)),
-        ("language None", "", Answer("", None, None)),
-        ("language Klingon", "nuqneH", Answer("nuqneH", None, None)),
-        (None, "no mark at all", Answer("no mark at all", None, None)),
-        ("language English", "ha" * 40, Answer("ha", "en", 1.0)),
+        ("language English", " Hi.", ParsedAnswer(" Hi.", "en", 1.0)),
+        ("language Chinese", "你好，世界🙂", ParsedAnswer("你好，世界🙂", "zh", 1.0)),
+        ("\nlanguage Cantonese\n", "係", ParsedAnswer("係", "yue", 1.0)),
+        ("language None", "", ParsedAnswer("", None, None)),
+        ("language Klingon", "nuqneH", ParsedAnswer("nuqneH", None, None)),
+        (None, "no mark at all", ParsedAnswer("no mark at all", None, None)),
+        ("language English", "ha" * 40, ParsedAnswer("ha", "en", 1.0)),
     ],
 )
-def test_answers_are_taken_apart(real: Prompt, meta: str | None, said: str, answer: Answer) -> None:
+def test_answers_are_taken_apart(
+    real: Prompt, meta: str | None, said: str, answer: ParsedAnswer
+) -> None:
     tokenizer = real.tokenizer
     tokens = tokenizer.encode(said)
     if meta is not None:
@@ -146,7 +148,7 @@ def test_answers_are_taken_apart(real: Prompt, meta: str | None, said: str, answ
 def test_an_answer_in_a_forced_language_is_text(real: Prompt) -> None:
     tokens = real.tokenizer.encode("language is hard")
     found = real.answer(tokens, [0.0] * len(tokens), is_forced=True)
-    assert found == Answer("language is hard", None, None)
+    assert found == ParsedAnswer("language is hard", None, None)
 
 
 def test_an_answer_that_breaks_off_in_a_character_loses_only_that(real: Prompt) -> None:

@@ -15,7 +15,7 @@ from livecap.engine import attention, scheduler
 from livecap.engine.batch import Batch
 from livecap.engine.engine import Engine
 from livecap.engine.layers import ByRows, Bytes, Nibbles, choose
-from livecap.engine.request import Embedded, Kept, Request, Sequence
+from livecap.engine.request import Embedded, PrefixCache, Request, Sequence
 from livecap.models.qwen3_asr.decoder import Qwen3Decoder, Shape
 from towers.layers import dense
 
@@ -170,7 +170,7 @@ class Counter:
         return self.decoder.forward(batch)
 
 
-def growing(rows: Tensor, stable: int, blocks: int, kept: Kept | None) -> Request:
+def growing(rows: Tensor, stable: int, blocks: int, kept: PrefixCache | None) -> Request:
     """A stream's request: so many rows are stable, the others will be replaced."""
     head, tail = (1, 2, 3), (4, 5, 6, 7)
     identity = (*head, *(("stream", n // 13, n) for n in range(stable)))
@@ -186,7 +186,7 @@ def growing(rows: Tensor, stable: int, blocks: int, kept: Kept | None) -> Reques
 
 
 def test_kept_equals_rebuilt(decoder: Qwen3Decoder) -> None:
-    counter, kept, stable = Counter(decoder), Kept(), rows_of(104, seed=3)
+    counter, kept, stable = Counter(decoder), PrefixCache(), rows_of(104, seed=3)
     engine = Engine(counter, most=1)
     before = 0
     for step in range(1, 9):
@@ -206,7 +206,7 @@ def test_kept_equals_rebuilt(decoder: Qwen3Decoder) -> None:
 
 
 def test_rows_of_another_block_are_not_taken_for_known(decoder: Qwen3Decoder) -> None:
-    kept, first, second = Kept(), rows_of(40, seed=1), rows_of(40, seed=2)
+    kept, first, second = PrefixCache(), rows_of(40, seed=1), rows_of(40, seed=2)
     engine = Engine(decoder, most=1)
     drain(engine, [growing(first, 40, 0, kept)])
     request = growing(second, 40, 0, kept)
@@ -226,7 +226,7 @@ def test_what_was_cut_short_is_not_taken_for_known(
     decoder: Qwen3Decoder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(scheduler, "PREFILL", 16)
-    kept, rows = Kept(), rows_of(40, seed=1)
+    kept, rows = PrefixCache(), rows_of(40, seed=1)
     engine = Engine(decoder, most=1)
     engine.submit(growing(rows, 40, 0, kept))
     engine.step()

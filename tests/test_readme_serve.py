@@ -16,7 +16,7 @@ from media import Sound, mux, wav
 from playwright.sync_api import sync_playwright
 from test_server_serve import ready
 
-from livecap.audio import Reader
+from livecap.audio import AudioReader
 from livecap.events import RATE
 
 README = (ROOT / "README.md").read_text("utf-8")
@@ -40,7 +40,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """With the recordings that the examples name."""
-    with Reader(ROOT / "tests/audio/jfk.flac") as reader:
+    with AudioReader(ROOT / "tests/audio/jfk.flac") as reader:
         pcm = np.concatenate([block.pcm[0] for block in reader])
     (tmp_path / "talk.mp3").write_bytes(mux(Sound(pcm, rate=RATE, codec="mp3"), form="mp3"))
     (tmp_path / "talk.wav").write_bytes(wav(pcm[None]))

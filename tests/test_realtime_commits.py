@@ -5,13 +5,13 @@ import pytest
 from realtime_client import MS, Client, begins, error, kinds, says, settled, stops
 from realtime_frames import check_order
 
-from livecap.api.realtime import Limits
+from livecap.api.realtime import SessionLimits
 from livecap.errors import ConfigError, CorruptModel, EngineFault
 
 COMMIT = ["committed", "added", "done"]
 
 
-def manual(limits: Limits | None = None, **query: str) -> Client:
+def manual(limits: SessionLimits | None = None, **query: str) -> Client:
     """A client that commits itself."""
     client = Client({"turn_detection": "none", **query}, limits=limits)
     assert client.frames[0]["session"]["audio"]["input"]["turn_detection"] is None
@@ -53,7 +53,7 @@ def test_the_clock_goes_on_over_commits_and_clears() -> None:
     [(100, 0, False), (100, 99, False), (100, 100, True), (0, 0, False), (0, 1, True)],
 )
 def test_the_least_that_can_be_committed(least: int, held: int, is_committed: bool) -> None:
-    client = manual(Limits(min_commit_ms=least))
+    client = manual(SessionLimits(min_commit_ms=least))
     client.append(held)
     told = client.commit()
     if is_committed:
@@ -79,7 +79,7 @@ def test_audio_without_speech_is_completed_all_the_same() -> None:
 
 @pytest.mark.parametrize("pieces", [1, 7, 100])
 def test_a_full_buffer_is_committed_for_the_client(pieces: int) -> None:
-    client = manual(Limits(max_buffer_s=2))
+    client = manual(SessionLimits(max_buffer_s=2))
     told = [frame for _ in range(pieces) for frame in client.append(5000 / pieces, rate=24_000)]
     assert kinds(told) == [*COMMIT, *COMMIT]
     assert [len(client.samples(number)) for number in (1, 2)] == [2000 * MS, 2000 * MS]
@@ -220,7 +220,7 @@ def test_nothing_can_be_heard_without_an_engine() -> None:
 
 
 def test_commits_whose_text_is_awaited_are_limited() -> None:
-    client = manual(Limits(pending=3))
+    client = manual(SessionLimits(pending=3))
     for _ in range(3):
         client.append(100)
         client.commit()
@@ -318,7 +318,7 @@ def test_time_is_over(reason: str, code: str | None, close: int) -> None:
 
 
 def test_the_longest_duration_is_named() -> None:
-    client = Client(limits=Limits(max_session_s=5400))
+    client = Client(limits=SessionLimits(max_session_s=5400))
     body = error(client.do(client.session.expire("duration")))
     assert "90 minutes" in body["message"]
 

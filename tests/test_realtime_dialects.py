@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from realtime_client import NOW, Client, begins, kinds, says, settled, stops
 
-from livecap.api.realtime import Limits, asks_for_beta
+from livecap.api.realtime import SessionLimits, asks_for_beta
 
 FLAT = {"input_audio_transcription": {"model": "whisper-1"}}
 
@@ -39,9 +39,9 @@ def test_how_it_begins(
 
 
 def test_a_server_may_choose_for_all() -> None:
-    client = Client(limits=Limits(dialect="vllm"))
+    client = Client(limits=SessionLimits(dialect="vllm"))
     assert client.session.settings.dialect == "vllm"
-    client = Client({"dialect": "openai"}, limits=Limits(dialect="vllm"))
+    client = Client({"dialect": "openai"}, limits=SessionLimits(dialect="vllm"))
     assert client.session.settings.dialect == "openai"
 
 
@@ -106,7 +106,7 @@ def test_vllm_errors_are_texts() -> None:
 
 
 def test_a_vllm_stream_is_not_cut_after_two_minutes() -> None:
-    client = Client({"dialect": "vllm"}, limits=Limits(max_buffer_s=1, max_stream_s=3))
+    client = Client({"dialect": "vllm"}, limits=SessionLimits(max_buffer_s=1, max_stream_s=3))
     client.append(2500, rate=16_000)
     assert client.finished == []
     client.append(1000, rate=16_000)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from realtime_client import Client, encoded, error, ga, kinds
 
-from livecap.api.realtime import Limits, turned_away
+from livecap.api.realtime import SessionLimits, turned_away
 
 APPEND = "input_audio_buffer.append"
 MOST = 15 << 20
@@ -263,7 +263,7 @@ def test_the_format_stays_while_audio_is_not_committed() -> None:
 
 
 def test_strict_servers_refuse_unknown_fields() -> None:
-    client = Client(limits=Limits(strict=True))
+    client = Client(limits=SessionLimits(strict=True))
     body = error(client.send("session.update", session=ga(format={"type": "audio/pcm", "bits": 8})))
     assert (body["code"], body["param"]) == ("unknown_parameter", f"{FORMAT}.bits")
     body = error(client.send("session.update", session={"voice": "alloy"}))

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from realtime_client import Catalogue, Client, begins, ga, says, says_at, settled, stops
 from realtime_frames import check_order
 
-from livecap.api.realtime import Limits
+from livecap.api.realtime import SessionLimits
 from livecap.errors import AudioError
 from livecap.events import Event
 
-LIMITS = Limits(max_buffer_s=3, items=10, pending=5, max_append_bytes=200_000)
+LIMITS = SessionLimits(max_buffer_s=3, items=10, pending=5, max_append_bytes=200_000)
 
 SCALARS = (
     st.none()
@@ -93,7 +93,7 @@ def test_any_json(query: dict[str, str], beta: bool, messages: list[Any]) -> Non
 @QUICK
 @given(st.dictionaries(KEYS, JSON, max_size=4), st.booleans())
 def test_any_client_secret(session: dict[str, Any], strict: bool) -> None:
-    Client(session=session, limits=Limits(strict=strict))
+    Client(session=session, limits=SessionLimits(strict=strict))
 
 
 @QUICK

@@ -6,7 +6,7 @@ import pytest
 from openai.types.realtime import ClientSecretCreateResponse
 from realtime_client import HOSTED, NOW, Catalogue, Client, ga
 
-from livecap.api.realtime import Limits, Refusal, check_session
+from livecap.api.realtime import Refusal, SessionLimits, check_session
 
 USUAL = {
     "type": "server_vad",
@@ -39,7 +39,7 @@ def test_the_first_session() -> None:
 
 
 def test_a_session_without_an_end() -> None:
-    client = Client(limits=Limits(max_session_s=0))
+    client = Client(limits=SessionLimits(max_session_s=0))
     assert client.frames[0]["session"]["expires_at"] is None
 
 
@@ -202,7 +202,7 @@ def test_not_all_of_a_thousand_unknown_fields_are_named() -> None:
 
 
 def test_a_session_may_be_sent_back_as_it_was_shown() -> None:
-    client = Client({"language": "fr"}, limits=Limits(strict=True))
+    client = Client({"language": "fr"}, limits=SessionLimits(strict=True))
     first = client.frames[0]["session"]
     [frame] = client.send("session.update", session=first)
     assert frame["session"] == first
@@ -243,13 +243,13 @@ def test_a_client_secret_that_no_longer_holds() -> None:
 
 def test_sessions_for_client_secrets() -> None:
     body = ga(transcription={"model": "whisper-1", "language": "German"})
-    views = check_session(body, Catalogue(), Limits(), beta=False)
+    views = check_session(body, Catalogue(), SessionLimits(), beta=False)
     answer = {"value": "ek_1", "expires_at": 1, "session": views.ga}
     ClientSecretCreateResponse.model_validate(answer, strict=True)
     assert views.beta["input_audio_transcription"] == {
         "model": "whisper-1", "language": "de", "prompt": None
     }  # fmt: skip
-    flat = check_session({}, Catalogue(), Limits(), beta=True).beta
+    flat = check_session({}, Catalogue(), SessionLimits(), beta=True).beta
     assert flat["input_audio_format"] == "pcm16"
     assert flat["turn_detection"] == USUAL
 
@@ -264,11 +264,13 @@ def test_sessions_for_client_secrets() -> None:
 )
 def test_sessions_that_no_secret_is_made_for(body: Any, beta: bool, param: str) -> None:
     with pytest.raises(Refusal) as refusal:
-        check_session(body, Catalogue(), Limits(), beta=beta)
+        check_session(body, Catalogue(), SessionLimits(), beta=beta)
     assert refusal.value.param == param
 
 
 def test_strict_sessions_for_client_secrets() -> None:
     with pytest.raises(Refusal) as refusal:
-        check_session({"x": 1, "language": "en"}, Catalogue(), Limits(strict=True), beta=True)
+        check_session(
+            {"x": 1, "language": "en"}, Catalogue(), SessionLimits(strict=True), beta=True
+        )
     assert (refusal.value.code, refusal.value.param) == ("unknown_parameter", "x")

@@ -14,9 +14,9 @@ from realtime_client import (
 )
 from realtime_frames import check_order
 
-from livecap.api.realtime import Dialect, Frame, Limits
+from livecap.api.realtime import Dialect, Frame, SessionLimits
 from livecap.api.realtime.dialects import STALLED, shown
-from livecap.events import Gap, Language, Pace, Silence, Stalled, Unrecognised
+from livecap.events import Gap, Language, PaceChange, Silence, Stalled, Unrecognised
 
 TURN = ["speech_stopped", "committed", "added", "done"]
 
@@ -130,7 +130,8 @@ def test_text_without_detected_speech_is_not_lost() -> None:
 def test_what_clients_are_not_told_of() -> None:
     client = speaking()
     events = (
-        Silence(0, 100), Gap(0, 5, "x"), Pace(0, 0, behind=True), Unrecognised(0, 9, "repetition")
+        Silence(0, 100), Gap(0, 5, "x"), PaceChange(0, 0, behind=True),
+        Unrecognised(0, 9, "repetition"),
     )  # fmt: skip
     assert client.heard(1, *events) == []
     assert client.heard(77, begins(0)) == []
@@ -434,7 +435,7 @@ def test_log_probabilities_of_words_that_have_one() -> None:
 
 
 def test_a_session_that_goes_on_for_ever_does_not_grow() -> None:
-    client = Client(limits=Limits(items=5))
+    client = Client(limits=SessionLimits(items=5))
     for turn in range(40):
         at = turn * 1000
         client.append(1000)

@@ -21,16 +21,16 @@ from livecap.client.files import RemoteRun
 from livecap.client.form import Form
 from livecap.client.options import ServerOptions, server_of
 from livecap.client.request import Asked
-from livecap.client.upload import Patience
+from livecap.client.upload import UploadTimeouts
 from livecap.config import DecodeConfig
 from livecap.errors import AudioError, LivecapError
 from livecap.events import RATE, Caption, Gap, Silence, Unrecognised, Word
 from livecap.online.speech_buffer import Pcm
-from livecap.output.push.backoff import Delays
+from livecap.output.push.backoff import Backoff
 from livecap.output.verbose_json import segment
 from livecap.runtime.runs import Progress
 
-QUICK = Patience(delays=Delays(first=0.001, most=0.01), tries=3)
+QUICK = UploadTimeouts(delays=Backoff(first=0.001, most=0.01), tries=3)
 
 
 @pytest.fixture

@@ -11,15 +11,15 @@ import pytest
 
 from livecap.api.server.tls import Names, own_certificate
 from livecap.client import errors
-from livecap.client.options import Server, ServerOptions, server_of
+from livecap.client.options import RemoteServer, ServerOptions, server_of
 from livecap.client.wire import Wanted
 from livecap.commands.backend import wanted
 from livecap.commands.captioner import Setup
 from livecap.errors import ConfigError
-from livecap.output.push.backoff import Delays
+from livecap.output.push.backoff import Backoff
 
 
-def server(url: str, **fields: str) -> Server:
+def server(url: str, **fields: str) -> RemoteServer:
     found = server_of(ServerOptions(url, **fields), {})
     assert found
     return found
@@ -181,11 +181,11 @@ def test_how_long_a_server_wants_to_be_left_alone() -> None:
 
 
 def test_waits_get_longer_and_are_not_all_alike() -> None:
-    longest = Delays(0.5, 30.0, lambda: 1.0)
+    longest = Backoff(0.5, 30.0, lambda: 1.0)
     assert [longest.of(n) for n in (1, 2, 3, 7, 8, 1000)] == [0.5, 1.0, 2.0, 30.0, 30.0, 30.0]
-    assert Delays(0.5, 30.0, lambda: 0.0).of(3) == 1.0
+    assert Backoff(0.5, 30.0, lambda: 0.0).of(3) == 1.0
     assert longest.of(1, asked=12.0) == 12.0
-    assert len({Delays().of(5) for _ in range(9)}) > 1
+    assert len({Backoff().of(5) for _ in range(9)}) > 1
 
 
 @pytest.mark.parametrize(

@@ -15,15 +15,15 @@ from livecap.api.options import ServeConfig
 from livecap.audio.live_source import Notice
 from livecap.client.errors import ServerError
 from livecap.client.options import ServerOptions, server_of
-from livecap.client.reconnect import Patience
+from livecap.client.reconnect import ReconnectTimeouts
 from livecap.client.stream import RemoteStream
 from livecap.client.wire import Wanted
 from livecap.errors import LivecapError
 from livecap.events import RATE, Caption, Event, Gap
 from livecap.online.speech_buffer import Pcm
-from livecap.output.push.backoff import Delays
+from livecap.output.push.backoff import Backoff
 
-QUICK = Patience(delays=Delays(first=0.01, most=0.05), ending=0.5)
+QUICK = ReconnectTimeouts(delays=Backoff(first=0.01, most=0.05), ending=0.5)
 PIECE = RATE // 10  # samples sent together
 
 
@@ -89,7 +89,7 @@ class Listener:
 
 @contextmanager
 def listening(
-    port: int, wanted: Wanted | None = None, *, key: str = "", patience: Patience = QUICK
+    port: int, wanted: Wanted | None = None, *, key: str = "", patience: ReconnectTimeouts = QUICK
 ) -> Iterator[Listener]:
     server = server_of(ServerOptions(f"ws://127.0.0.1:{port}", key), {})
     assert server

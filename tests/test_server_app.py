@@ -14,9 +14,9 @@ from server_parts import BASE, HERE, INVALID, PATIENCE, Loader, application, cli
 from starlette.testclient import TestClient, WebSocketDenialResponse
 from starlette.websockets import WebSocketDisconnect
 
-from livecap.api.logs import JsonLines
+from livecap.api.logs import JsonLogFormatter
 from livecap.api.options import ServeConfig
-from livecap.api.sessions.model_pool import Served
+from livecap.api.sessions.model_pool import PooledModel
 from livecap.api.sessions.session_metrics import Observer
 from livecap.errors import CorruptModel
 from livecap.events import RATE, Stalled
@@ -119,7 +119,7 @@ def test_a_first_model_that_can_not_be_loaded_is_told() -> None:
     told: list[BaseException | None] = []
     done = threading.Event()
 
-    def started(task: asyncio.Task[Served]) -> None:
+    def started(task: asyncio.Task[PooledModel]) -> None:
         told.append(task.exception())
         done.set()
 
@@ -347,7 +347,7 @@ def lines(caplog: pytest.LogCaptureFixture) -> Callable[[], list[dict[str, Any]]
     caplog.set_level(logging.INFO, "livecap")
 
     def read() -> list[dict[str, Any]]:
-        shaped = [JsonLines().format(record) for record in caplog.records]
+        shaped = [JsonLogFormatter().format(record) for record in caplog.records]
         assert all("\n" not in line for line in shaped)
         found = [json.loads(line) for line in shaped]
         return [line for line in found if line["logger"].startswith("livecap")]

@@ -10,7 +10,7 @@ from server_parts import BASE, HERE, INVALID, application, client, envelope
 from starlette.testclient import TestClient
 
 from livecap.api.options import ServeConfig
-from livecap.api.sessions.state import Parts
+from livecap.api.sessions.state import AppState
 
 SECRETS = "/v1/realtime/client_secrets"
 BETA = "/v1/realtime/transcription_sessions"
@@ -47,7 +47,7 @@ def test_a_secret_opens_live_sessions_and_nothing_else(keys: tuple[str, ...]) ->
             assert (refused.status_code, envelope(refused.json())[1]) == (401, "invalid_api_key")
 
 
-def lasts(parts: Parts, value: str, expires: int) -> int:
+def lasts(parts: AppState, value: str, expires: int) -> int:
     found = parts.secrets.read(value)
     assert found
     assert found.expires == expires

@@ -11,7 +11,7 @@ from server_fixture import MANY, Running, serving, until
 
 from livecap.api.access import connection_limits
 from livecap.api.access.connection_limits import Crowd
-from livecap.api.access.refusal_pace import BURST, LONGEST, PARTIES, Pace
+from livecap.api.access.refusal_pace import BURST, LONGEST, PARTIES, RefusalPace
 from livecap.api.options import ServeConfig
 
 
@@ -103,7 +103,7 @@ def test_proxies_that_are_trusted_stand_for_many() -> None:
 
 def test_who_is_refused_often_waits_for_it() -> None:
     now = [0.0]
-    found = Pace(lambda: now[0])
+    found = RefusalPace(lambda: now[0])
     assert [found.refuse("a") for _ in range(int(BURST))] == [0.0] * int(BURST)
     waits = [found.refuse("a") for _ in range(1000)]
     assert waits == sorted(waits)

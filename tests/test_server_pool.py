@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 from server_parts import FakeService, Loader, models_of
 
-from livecap.api.sessions.model_pool import HOSTED, Models, Served, served_name
+from livecap.api.sessions.model_pool import HOSTED, ModelPool, PooledModel, served_name
 from livecap.checkpoints import Checkpoint
 from livecap.errors import ConfigError, CorruptModel, EngineFault
 
@@ -16,7 +16,7 @@ from livecap.errors import ConfigError, CorruptModel, EngineFault
 def test_many_at_once_load_a_model_once() -> None:
     load = Loader(held={"small"})
 
-    async def ask() -> list[Served]:
+    async def ask() -> list[PooledModel]:
         models = models_of("tiny.en", "small", load=load)
         asking = [asyncio.create_task(models.get("small")) for _ in range(20)]
         await asyncio.sleep(0)
@@ -72,7 +72,7 @@ def test_a_failure_is_told_to_those_who_asked_and_tried_again_later() -> None:
         first, other, second = await asyncio.gather(*asking, return_exceptions=True)
         assert isinstance(first, CorruptModel)
         assert isinstance(second, CorruptModel)
-        assert isinstance(other, Served)
+        assert isinstance(other, PooledModel)
         assert models.loaded("small") is None
         load.failing.clear()
         assert (await models.get("small")).name == "small"
@@ -83,11 +83,11 @@ def test_a_failure_is_told_to_those_who_asked_and_tried_again_later() -> None:
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_what_nobody_expected_is_told_too() -> None:
-    def load(name: str) -> Served:
+    def load(name: str) -> PooledModel:
         raise RuntimeError("no memory left")
 
     async def ask() -> None:
-        models = Models(("tiny.en",), load, {})
+        models = ModelPool(("tiny.en",), load, {})
         with pytest.raises(EngineFault, match="could not be loaded"):
             await models.get("tiny.en")
         assert not models.is_ready
@@ -101,7 +101,7 @@ def test_what_nobody_expected_is_told_too() -> None:
 def test_a_server_that_ends_does_not_wait_for_a_model() -> None:
     load = Loader(held={"tiny.en"})
 
-    async def ask() -> Models:
+    async def ask() -> ModelPool:
         models = models_of(load=load)
         asking = asyncio.create_task(models.get("tiny.en"))
         await asyncio.sleep(0)
@@ -114,7 +114,7 @@ def test_a_server_that_ends_does_not_wait_for_a_model() -> None:
 
 
 def test_closing_ends_the_services_of_what_was_loaded() -> None:
-    async def ask() -> tuple[Models, Served]:
+    async def ask() -> tuple[ModelPool, PooledModel]:
         models = models_of("tiny.en", "small")
         return models, await models.get("small")
 
@@ -174,7 +174,7 @@ def test_a_model_that_has_broken_off_is_loaded_again() -> None:
     loader = Loader()
 
     async def run() -> None:
-        models = Models(("small",), loader, {})
+        models = ModelPool(("small",), loader, {})
         first = await models.get("small")
         assert models.is_ready
         cast(Any, first.service).failure = EngineFault("it broke off", remedy="Report it")

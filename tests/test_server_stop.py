@@ -24,15 +24,15 @@ from livecap.api.server.app import build
 from livecap.api.server.listen import bind, counted
 from livecap.api.server.tls import PUBLIC, Names, context
 from livecap.api.server.uvicorn_http import PromptHead
-from livecap.api.server.uvicorn_server import MESSAGE, Server, settings
+from livecap.api.server.uvicorn_server import MESSAGE, CaptionServer, settings
 from livecap.api.server.uvicorn_websocket import let_in
-from livecap.api.sessions.state import Parts
+from livecap.api.sessions.state import AppState
 
 
 class Running:
     """A server in this process, and what a test does with it meanwhile."""
 
-    def __init__(self, server: Server, sockets: list[socket.socket]) -> None:
+    def __init__(self, server: CaptionServer, sockets: list[socket.socket]) -> None:
         self.server = server
         self.sockets = sockets
         self.port = sockets[0].getsockname()[1]
@@ -59,7 +59,7 @@ class Running:
 
 def run(
     meanwhile: Callable[[Running], Awaitable[None]],
-    realtime: Callable[[Parts, WebSocket], Awaitable[None]] | None = None,
+    realtime: Callable[[AppState, WebSocket], Awaitable[None]] | None = None,
     *,
     slow: Callable[[Request], Awaitable[Response]] | None = None,
     load: Loader | None = None,
@@ -85,7 +85,7 @@ def run(
     app = build(parts, session, routes, lambda task: warm.set())
     config = settings(app, secure, parts.crowd)
     config.http = Hasty
-    server = Server(config, parts.drain, grace, leave)
+    server = CaptionServer(config, parts.drain, grace, leave)
     sockets = counted(bind("127.0.0.1", 0), parts.crowd, secure=secure is not None)
 
     async def both() -> None:
@@ -109,7 +109,7 @@ def run(
 GET = "GET {} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
 
-async def lasting(parts: Parts, websocket: WebSocket) -> None:
+async def lasting(parts: AppState, websocket: WebSocket) -> None:
     """A session that has something to say when the server stops."""
     await websocket.accept()
     await websocket.send_text("begun")
@@ -146,7 +146,7 @@ def test_a_stop_delivers_the_last_words_and_closes_with_1012() -> None:
 
 
 def test_sessions_that_do_not_finish_are_not_waited_for() -> None:
-    async def stuck(parts: Parts, websocket: WebSocket) -> None:
+    async def stuck(parts: AppState, websocket: WebSocket) -> None:
         await websocket.accept()
         await websocket.send_text("begun")
         never = asyncio.Event()
@@ -170,7 +170,7 @@ def test_sessions_that_do_not_finish_are_not_waited_for() -> None:
 def test_nobody_is_let_in_while_the_server_stops() -> None:
     calm, closed = asyncio.Event(), asyncio.Event()
 
-    async def session(parts: Parts, websocket: WebSocket) -> None:
+    async def session(parts: AppState, websocket: WebSocket) -> None:
         await websocket.accept()
         await websocket.send_text("begun")
 
@@ -248,7 +248,7 @@ def test_a_model_that_is_still_loading_does_not_hold_up_a_stop() -> None:
 
 
 def test_messages_may_be_as_large_as_the_largest_audio() -> None:
-    async def count(parts: Parts, websocket: WebSocket) -> None:
+    async def count(parts: AppState, websocket: WebSocket) -> None:
         await websocket.accept()
         let_in(websocket)
         message = await websocket.receive()
@@ -310,7 +310,7 @@ def test_neither_is_the_next_one_on_a_connection() -> None:
 def test_a_socket_is_not_taken_for_a_head_that_does_not_come() -> None:
     go = asyncio.Event()
 
-    async def wait(parts: Parts, websocket: WebSocket) -> None:
+    async def wait(parts: AppState, websocket: WebSocket) -> None:
         await websocket.accept()
         await go.wait()
         await websocket.send_text("still there")

@@ -20,7 +20,7 @@ from livecap.captions.width import columns
 from livecap.events import RATE, Caption, Gap, Language, Silence, Stalled, Unrecognised, Word
 from livecap.output.live_text import crop, meter, plain, status_line, wrap
 from livecap.output.screen import ERASE, Screen
-from livecap.output.terminal import Lines, Status, Terminal, open_terminal
+from livecap.output.terminal import PlainTerminal, Status, Terminal, open_terminal
 
 STATUS = Status(-30.0, 1.25, 2.5, False, "listening", "en", 83.0)
 XTERM = {"TERM": "xterm-256color"}
@@ -503,7 +503,7 @@ def test_what_is_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     master, slave = pty.openpty()
     with open(slave, "w", encoding="utf-8") as file:
         monkeypatch.setenv("TERM", "dumb")
-        assert isinstance(_opened(file), Lines)
+        assert isinstance(_opened(file), PlainTerminal)
         monkeypatch.setenv("TERM", "xterm")
         terminal = _opened(file)
         assert isinstance(terminal, Screen)
@@ -512,7 +512,7 @@ def test_what_is_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
         assert b"Yes\r\n" in os.read(master, 1000)
     os.close(master)
     monkeypatch.setenv("FORCE_COLOR", "1")  # is about colours, and a pipe stays a pipe
-    assert isinstance(_opened(io.StringIO()), Lines)
+    assert isinstance(_opened(io.StringIO()), PlainTerminal)
 
 
 def test_a_reader_that_went_away_shows() -> None:
@@ -567,7 +567,7 @@ def test_text_from_the_right_is_isolated(speaker: str | None) -> None:
 
 def test_pipes_get_no_marks_of_direction() -> None:
     file = io.StringIO()
-    lines = Lines(file, quiet=True, say=lambda told: None)
+    lines = PlainTerminal(file, quiet=True, say=lambda told: None)
     lines.event(said(f" {HEBREW}", final=True))
     lines.close()
     assert file.getvalue() == f"{HEBREW}\n"

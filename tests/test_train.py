@@ -44,7 +44,7 @@ from towers.train.manifest import (
 from towers.train.network import hear, tower_of
 from towers.train.sprout import sprout
 from towers.train.synth import Lengths, synthesise
-from towers.train.vocabulary import Vocabulary, closed, read
+from towers.train.vocabulary import TrainingVocabulary, closed, read
 
 WORDS = ("red", "green", "blue")
 SMALL = FitConfig(steps=12, rate=3e-3, warmup=2, frames=600, ctc_steps=6, every=4, masks=1, seed=3)
@@ -78,12 +78,12 @@ def mels(utterances: Sequence[Utterance], speech: Path) -> Features:
 
 
 @pytest.fixture(scope="module")
-def vocabulary() -> Vocabulary:
+def vocabulary() -> TrainingVocabulary:
     return closed([" ".join(WORDS)])
 
 
 @pytest.fixture(scope="module")
-def model(vocabulary: Vocabulary) -> Any:
+def model(vocabulary: TrainingVocabulary) -> Any:
     """Not trained; no bias is zero."""
     made = sprout(vocabulary, seed=1).eval()
     generator = torch.Generator().manual_seed(1)
@@ -114,7 +114,7 @@ def test_the_causal_rows_of_training_are_those_that_run(model: Any, piece: int) 
     """Of several clips in one batch with gradients, and of one block after the other without."""
     mels = clips(1230, 77, 800, 2)
     mine = hear(tower_of(model), mels, kind="causal", heads=4, window=8, record=True)
-    tower = causal.Tower(tower_of(model), heads=4, make=dense(torch.float32))
+    tower = causal.CausalTower(tower_of(model), heads=4, make=dense(torch.float32))
     for n, mel in enumerate(mels):
         state, found = tower.open(), []
         for at in range(0, mel.shape[1], piece):
@@ -129,7 +129,7 @@ def test_the_causal_rows_of_training_are_those_that_run(model: Any, piece: int) 
 
 def test_windowed_layers_are_written_down_in_order(model: Any) -> None:
     heard = hear(tower_of(model), clips(230, 900), kind="windowed", heads=4, window=8, record=True)
-    tower = qwen3_windowed.Tower(tower_of(model), heads=4, make=dense(torch.float32))
+    tower = qwen3_windowed.WindowedTower(tower_of(model), heads=4, make=dense(torch.float32))
     for rows, layers in zip(heard.rows, heard.layers, strict=True):
         assert len(layers) == 4
         torch.testing.assert_close(tower.parts.project(layers[-1]), rows)
@@ -145,7 +145,7 @@ def test_rows_are_paired_by_time() -> None:
 
 
 def test_losses_fall_and_a_stop_changes_nothing(
-    vocabulary: Vocabulary, utterances: list[Utterance], mels: Features, tmp_path: Path
+    vocabulary: TrainingVocabulary, utterances: list[Utterance], mels: Features, tmp_path: Path
 ) -> None:
     def run(name: str, until: int) -> tuple[list[dict[str, float]], Any]:
         model = sprout(vocabulary, seed=2)
@@ -165,7 +165,11 @@ def test_losses_fall_and_a_stop_changes_nothing(
 
 
 def test_a_tower_is_pulled_and_a_stop_changes_nothing(
-    model: Any, vocabulary: Vocabulary, utterances: list[Utterance], mels: Features, tmp_path: Path
+    model: Any,
+    vocabulary: TrainingVocabulary,
+    utterances: list[Utterance],
+    mels: Features,
+    tmp_path: Path,
 ) -> None:
     def run(name: str, until: int) -> tuple[list[dict[str, float]], Student]:
         student = Student(tower_of(model))
@@ -182,7 +186,7 @@ def test_a_tower_is_pulled_and_a_stop_changes_nothing(
 
 
 def test_additions_to_the_decoder_become_part_of_it(
-    vocabulary: Vocabulary, utterances: list[Utterance], mels: Features, tmp_path: Path
+    vocabulary: TrainingVocabulary, utterances: list[Utterance], mels: Features, tmp_path: Path
 ) -> None:
     model = sprout(vocabulary, seed=2)
     before = {name: one.clone() for name, one in model.named_parameters()}
@@ -198,7 +202,7 @@ def test_additions_to_the_decoder_become_part_of_it(
 
 
 def test_what_is_saved_is_what_livecap_reads(
-    model: Any, vocabulary: Vocabulary, tmp_path: Path
+    model: Any, vocabulary: TrainingVocabulary, tmp_path: Path
 ) -> None:
     """The official layout, there and back; and a tower with its decoder inside."""
     folder = tmp_path / "model"
@@ -221,7 +225,7 @@ def test_what_is_saved_is_what_livecap_reads(
         assert done[0][1].language == "en"
 
 
-def test_rows_are_told_what_they_hear(vocabulary: Vocabulary) -> None:
+def test_rows_are_told_what_they_hear(vocabulary: TrainingVocabulary) -> None:
     """A word said twice is two; the full stop comes right after its word."""
     words = (("red", 0.2, 0.6), ("red", 0.6, 1.0), ("blue", 1.5, 1.9))
     one = Utterance(Path("none"), "red red. blue", words=words)

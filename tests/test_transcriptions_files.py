@@ -14,7 +14,7 @@ from oddity_files import FILES
 from openai import AsyncOpenAI
 from uploads import AUDIO, TEXT, TONE, Served, Server, error_of
 
-from livecap.api.transcriptions import Limits
+from livecap.api.transcriptions import UploadLimits
 from livecap.checkpoints import resolve
 from livecap.config import DecodeConfig, ModelConfig
 from livecap.events import RATE
@@ -131,12 +131,12 @@ def bomb() -> bytes:
 def test_a_small_file_may_hold_too_much() -> None:
     assert len(bomb()) < 200_000
     served = Served()
-    limits = Limits(duration=60 * RATE)
+    limits = UploadLimits(duration=60 * RATE)
     assert error_of(Server(served, limits).post(bomb())) == TOO_LONG
     assert served.opened == []  # its header says so
-    ok = Server(served, Limits(duration=601 * RATE)).post(bomb())
+    ok = Server(served, UploadLimits(duration=601 * RATE)).post(bomb())
     assert ok.status_code == 200
-    assert Server(Served(), Limits(duration=0)).post(bomb()).status_code == 200  # any length
+    assert Server(Served(), UploadLimits(duration=0)).post(bomb()).status_code == 200  # any length
 
 
 def test_a_header_that_hides_the_length() -> None:
@@ -145,11 +145,11 @@ def test_a_header_that_hides_the_length() -> None:
     data[21] &= 0xF0  # the number of samples, 36 bits
     data[22:26] = bytes(4)
     served = Served()
-    server = Server(served, Limits(duration=60 * RATE))
+    server = Server(served, UploadLimits(duration=60 * RATE))
     assert error_of(server.post(bytes(data))) == TOO_LONG
     assert served.stream.dropped.is_set()
     assert max(start for start, _ in served.stream.sent) < 60 * RATE
-    text = Server(Served(), Limits(duration=60 * RATE)).post(bytes(data), stream="true").text
+    text = Server(Served(), UploadLimits(duration=60 * RATE)).post(bytes(data), stream="true").text
     assert '"code":"audio_too_long"' in text
     assert text.endswith("data: [DONE]\n\n")
 
@@ -233,5 +233,5 @@ def test_many_at_once_for_real(real: Any) -> None:
             *(making.create(file=file, model="whisper-1") for _ in range(4))
         )
 
-    found = Server(real, replace(Limits(), ahead=RATE)).openai(ask)
+    found = Server(real, replace(UploadLimits(), ahead=RATE)).openai(ask)
     assert {plain(one.text) for one in found} == {SPEECH}

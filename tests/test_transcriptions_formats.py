@@ -19,9 +19,9 @@ from openai.types.audio import (
 )
 from uploads import AUDIO, EVENTS, FIRST, SECOND, TEXT, Model, Served, Server, word
 
-from livecap.api.transcriptions import Limits
+from livecap.api.transcriptions import UploadLimits
 from livecap.api.transcriptions.form import TranscriptionRequest
-from livecap.api.transcriptions.render import Heard, Prose, prose, render, usage
+from livecap.api.transcriptions.render import Prose, UploadResult, prose, render, usage
 from livecap.errors import EngineFault
 from livecap.events import RATE, Caption, Event, Gap, Language, Unrecognised
 
@@ -251,7 +251,7 @@ def test_a_stream_that_breaks_says_so() -> None:
 def test_a_quiet_stream_shows_that_it_goes_on() -> None:
     pinged = asyncio.Event()
     served = Served(hangs=True)
-    server = Server(served, limits=Limits(ping=0.0))
+    server = Server(served, limits=UploadLimits(ping=0.0))
 
     async def watched(scope: Any, receive: Any, send: Any) -> None:
         async def sending(message: Any) -> None:
@@ -322,7 +322,7 @@ def test_seconds_are_rounded_up() -> None:
 
 def test_the_language_that_was_kept() -> None:
     asked = TranscriptionRequest("transcribe", response_format="verbose_json")
-    silent = render(asked, Heard([Language("de", 0.9)], RATE))
+    silent = render(asked, UploadResult([Language("de", 0.9)], RATE))
     assert json.loads(silent.content)["language"] == "german"
-    spoken = render(asked, Heard([FIRST, SECOND], 2 * RATE))
+    spoken = render(asked, UploadResult([FIRST, SECOND], 2 * RATE))
     assert json.loads(spoken.content)["language"] == "english"

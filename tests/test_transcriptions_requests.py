@@ -30,7 +30,7 @@ from uploads import (
 )
 
 from livecap.api.errors import busy
-from livecap.api.transcriptions import Limits
+from livecap.api.transcriptions import UploadLimits
 from livecap.api.transcriptions.upload import MOST_PARTS, MOST_TEXT
 from livecap.errors import CorruptModel
 
@@ -194,7 +194,7 @@ def test_a_server_that_is_full() -> None:
 
 
 def test_too_large_by_its_own_account() -> None:
-    server = Server(limits=Limits(upload=100_000))
+    server = Server(limits=UploadLimits(upload=100_000))
 
     async def receive() -> Message:
         raise AssertionError("there is no need to look")
@@ -214,7 +214,7 @@ def test_too_large_by_its_own_account() -> None:
 
 def test_too_large_without_a_length() -> None:
     limit = 1 << 20
-    server = Server(limits=Limits(upload=limit))
+    server = Server(limits=UploadLimits(upload=limit))
     pulled = 0
     data = form_of(bytes(100))[:-100] + bytes(1 << 16)
 
@@ -243,14 +243,14 @@ def test_too_large_without_a_length() -> None:
 def test_exactly_as_large_as_may_be() -> None:
     content = form_of()
     for limit, status in ((len(content), 200), (len(content) - 1, 413)):
-        answer = Server(limits=Limits(upload=limit)).send(
+        answer = Server(limits=UploadLimits(upload=limit)).send(
             "audio/transcriptions", content=content, headers={"content-type": MULTIPART}
         )
         assert answer.status_code == status
 
 
-@pytest.mark.parametrize("limits", [Limits(chunk=0.01), Limits(receiving=0.01)])
-def test_a_body_that_does_not_come(limits: Limits) -> None:
+@pytest.mark.parametrize("limits", [UploadLimits(chunk=0.01), UploadLimits(receiving=0.01)])
+def test_a_body_that_does_not_come(limits: UploadLimits) -> None:
     server = Server(limits=limits)
     data = form_of()
     pieces = [data[:200], data[200:300]]
@@ -275,16 +275,18 @@ def test_a_body_that_does_not_come(limits: Limits) -> None:
 
 def test_captioning_that_takes_too_long() -> None:
     served = Served(hangs=True)
-    answer = Server(served, limits=Limits(least=0.01, factor=0.0)).post()
+    answer = Server(served, limits=UploadLimits(least=0.01, factor=0.0)).post()
     assert error_of(answer) == (408, "timeout", None)
     assert answer.headers["x-should-retry"] == "false"
     assert served.stream.dropped.is_set()
-    streamed = Server(Served(hangs=True), limits=Limits(least=0.01, factor=0.0)).post(stream="1")
+    streamed = Server(Served(hangs=True), limits=UploadLimits(least=0.01, factor=0.0)).post(
+        stream="1"
+    )
     assert '"code":"timeout"' in streamed.text
 
 
 def test_the_budget_grows_with_the_audio() -> None:
-    limits = Limits()
+    limits = UploadLimits()
     assert limits.budget(0) == 120
     assert limits.budget(3600 * 16_000) == 9000
 
@@ -406,7 +408,7 @@ def test_a_request_that_is_cancelled() -> None:
 
 def test_a_reader_that_stops_reading() -> None:
     served = Served()
-    server = Server(served, limits=Limits(stalled=0.01))
+    server = Server(served, limits=UploadLimits(stalled=0.01))
     app = server.app
     pieces = [body(form_of(fields={"stream": "true"}))]
 

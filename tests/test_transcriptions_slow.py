@@ -23,11 +23,11 @@ from uploads import (
     run,
 )
 
-from livecap.api.transcriptions import Limits
+from livecap.api.transcriptions import UploadLimits
 from livecap.errors import EngineFault
 from livecap.events import RATE
 
-PATIENT = Limits(ping=0.02)  # seconds
+PATIENT = UploadLimits(ping=0.02)  # seconds
 FORMS = ["json", "verbose_json", "text", "srt", "vtt"]
 
 

@@ -107,7 +107,7 @@ def heard(
         timelines.append(Recorded(networks[-1]))
         return timelines[-1]
 
-    monkeypatch.setattr("livecap.api.webrtc.call.Timeline", recorded)
+    monkeypatch.setattr("livecap.api.webrtc.call.RtpTimeline", recorded)
 
     async def work() -> None:
         def worsen(caller: Caller) -> None:

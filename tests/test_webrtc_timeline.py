@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from realtime_client import Client
 
-from livecap.api.webrtc.timeline import BREAK, JUMP, RATE, WRAP, Timeline
+from livecap.api.webrtc.timeline import BREAK, JUMP, RATE, WRAP, RtpTimeline
 from livecap.events import RATE as HEARD
 
 FRAME = RATE // 50  # samples
@@ -25,34 +25,34 @@ def frame(value: int, count: int = FRAME) -> Samples:
     return np.full(count, value, np.int16)
 
 
-def placed(timeline: Timeline, *frames: tuple[int, Samples]) -> list[int]:
+def placed(timeline: RtpTimeline, *frames: tuple[int, Samples]) -> list[int]:
     """Frames -> the whole clock."""
     found = [timeline.place(timestamp, samples) for timestamp, samples in frames]
     return [int(one) for one in np.concatenate(found)]
 
 
 def test_frames_that_follow_one_another_are_left_as_they_are() -> None:
-    assert placed(Timeline(), (5, frame(1, 3)), (8, frame(2, 2))) == [1, 1, 1, 2, 2]
+    assert placed(RtpTimeline(), (5, frame(1, 3)), (8, frame(2, 2))) == [1, 1, 1, 2, 2]
 
 
 def test_what_is_missing_is_silence() -> None:
-    assert placed(Timeline(), (0, frame(1, 2)), (5, frame(2, 2))) == [1, 1, 0, 0, 0, 2, 2]
+    assert placed(RtpTimeline(), (0, frame(1, 2)), (5, frame(2, 2))) == [1, 1, 0, 0, 0, 2, 2]
 
 
 def test_what_has_been_there_is_left_out() -> None:
     frames = [(0, frame(1, 4)), (0, frame(1, 4)), (2, frame(2, 4)), (6, frame(3, 1))]
-    assert placed(Timeline(), *frames) == [1, 1, 1, 1, 2, 2, 3]
+    assert placed(RtpTimeline(), *frames) == [1, 1, 1, 1, 2, 2, 3]
 
 
 @pytest.mark.parametrize("start", [WRAP - 3, WRAP - 6])
 def test_timestamps_wrap(start: int) -> None:
     frames = [((start + at) % WRAP, frame(at, 3)) for at in (3, 6, 12)]
-    assert placed(Timeline(), *frames) == [3, 3, 3, 6, 6, 6, 0, 0, 0, 12, 12, 12]
+    assert placed(RtpTimeline(), *frames) == [3, 3, 3, 6, 6, 6, 0, 0, 0, 12, 12, 12]
 
 
 @pytest.mark.parametrize("far", [JUMP + FRAME + 1, -JUMP - FRAME - 1, WRAP // 2])
 def test_a_jump_is_another_start_after_a_break(far: int) -> None:
-    timeline = Timeline()
+    timeline = RtpTimeline()
     timeline.place(10, frame(1))
     told = timeline.place(10 + far, frame(2))
     assert told.tolist() == [0] * BREAK + [2] * FRAME
@@ -60,13 +60,13 @@ def test_a_jump_is_another_start_after_a_break(far: int) -> None:
 
 
 def test_the_longest_gap_is_silence() -> None:
-    timeline = Timeline()
+    timeline = RtpTimeline()
     timeline.place(0, frame(1))
     assert len(timeline.place(FRAME + JUMP, frame(2))) == JUMP + FRAME
 
 
 def test_a_clock_that_was_set_back_is_another_start() -> None:
-    timeline = Timeline()
+    timeline = RtpTimeline()
     timeline.place(10 * RATE, frame(1))
     told = [timeline.place(at * FRAME, frame(2)) for at in range(60)]
     assert sum(map(len, told)) == BREAK + (60 - RATE // FRAME) * FRAME
@@ -88,7 +88,7 @@ def test_twenty_minutes_have_no_drift(seed: int) -> None:
         sent.append((number, mark if marks else quiet))
         if chance.random() < 0.02:
             sent.append(sent[-chance.randint(1, min(len(sent), 3))])  # twice, the second time late
-    timeline, at, found = Timeline(), 0, []
+    timeline, at, found = RtpTimeline(), 0, []
     for number, samples in sent:
         told = timeline.place((first + number * FRAME) % WRAP, samples)
         hits = np.flatnonzero(told == 77)
@@ -106,7 +106,7 @@ def test_twenty_minutes_of_a_session_have_no_drift(ppm: int, allowed: float) -> 
     what it is, and by nothing else: the session adds less than EXACT in all that time.
     """
     chance = random.Random(ppm)
-    client, timeline = Client(media_rate=RATE), Timeline()
+    client, timeline = Client(media_rate=RATE), RtpTimeline()
     count = MINUTES * 60 * RATE // FRAME
     seconds = range(10, MINUTES * 60, 10)
     marks = [round(second * (1 + ppm * 1e-6) * RATE) for second in seconds]

@@ -17,7 +17,7 @@ from starlette.types import Message, Receive, Scope
 from livecap.api.access.connection_limits import Crowd
 from livecap.api.errors import ApiError
 from livecap.api.server.linger import Lingering
-from livecap.api.transcriptions import Limits, Outcome, routes
+from livecap.api.transcriptions import Outcome, UploadLimits, routes
 from livecap.config import DecodeConfig
 from livecap.errors import ConfigError, LivecapError
 from livecap.events import RATE, Caption, Event, Language, Scores, Silence, Word
@@ -205,7 +205,7 @@ class Server:
     """The application, and what it told about its requests."""
 
     served: Any = field(default_factory=Served)
-    limits: Limits = field(default_factory=Limits)
+    limits: UploadLimits = field(default_factory=UploadLimits)
     places: Places = field(default_factory=Places)
     error: LivecapError | None = None
     told: list[Outcome] = field(default_factory=list)

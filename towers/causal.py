@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from towers.layers import MakeLinear
-from towers.qwen3_layers import BINS, Parts, sinusoids
+from towers.qwen3_layers import BINS, TowerLayers, sinusoids
 
 ROW_FRAMES = 8  # mel frames of a row: 80 ms
 BLOCK_ROWS = 24  # rows of a block: 1.92 s
@@ -33,7 +33,7 @@ class CausalState:
     rows: int  # rows that have left: the next one's position
 
 
-class Tower:
+class CausalTower:
     """The encoder with its projector. State in, state out; every row is final at once."""
 
     def __init__(
@@ -44,7 +44,7 @@ class Tower:
         make: MakeLinear,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        self.parts = Parts(tensors, heads=heads, make=make, dtype=dtype)
+        self.parts = TowerLayers(tensors, heads=heads, make=make, dtype=dtype)
 
     def open(self) -> CausalState:
         """The state of a segment that has heard nothing."""

@@ -80,7 +80,7 @@ class Weights:
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class EncoderBlock:
     """One pre-norm transformer block of an encoder; what its rows attend to is up to the tower.
 
     Both Whisper and Qwen3-ASR name its tensors in this way.
@@ -95,10 +95,10 @@ class Block:
     heads: int
 
     @staticmethod
-    def load(weights: Weights, heads: int) -> "Block":
+    def load(weights: Weights, heads: int) -> "EncoderBlock":
         """The block under `layers.N.`."""
         attention = weights.at("self_attn")
-        return Block(
+        return EncoderBlock(
             weights.norm("self_attn_layer_norm"),
             attention.linear("q_proj", "k_proj", "v_proj"),
             attention.linear("out_proj"),

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from towers.layers import Block, MakeLinear, Weights
+from towers.layers import EncoderBlock, MakeLinear, Weights
 
 BINS = 128  # mel bands
 AT_ONCE = 800  # mel frames convolved at once: the first convolution makes 60 times as much of them
@@ -65,7 +65,7 @@ class Projector:
         return self.second(F.gelu(self.first(self.norm(x)))).float()
 
 
-class Parts:
+class TowerLayers:
     """A checkpoint's tower, taken apart."""
 
     def __init__(
@@ -74,7 +74,9 @@ class Parts:
         weights = Weights(tensors, "", make)
         names = {name.split(".")[1] for name in tensors if name.startswith("layers.")}
         self.stem = Stem(weights, dtype)
-        self.layers = [Block.load(weights.at(f"layers.{n}"), heads) for n in range(len(names))]
+        self.layers = [
+            EncoderBlock.load(weights.at(f"layers.{n}"), heads) for n in range(len(names))
+        ]
         self.project = Projector(weights)
         self.heads = heads
         last = weights.tensor("ln_post.weight")

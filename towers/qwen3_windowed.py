@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from towers.layers import MakeLinear, attend
-from towers.qwen3_layers import BINS, Parts, sinusoids
+from towers.qwen3_layers import BINS, TowerLayers, sinusoids
 
 CHUNK = 100  # mel frames in a chunk: 1 s
 CHUNK_ROWS = 13  # rows of a whole chunk
@@ -40,7 +40,7 @@ class Rows:
     block_ids: tuple[int, ...]  # number of the window of each stable row
 
 
-class Tower:
+class WindowedTower:
     """The encoder with its projector. State in, state out; many streams in one packed pass.
 
     `tensors` are named as in `qwen.py`; `window` is in chunks.
@@ -55,7 +55,7 @@ class Tower:
         dtype: torch.dtype = torch.float32,
         window: int = WINDOW,
     ) -> None:
-        self.parts = Parts(tensors, heads=heads, make=make, dtype=dtype)
+        self.parts = TowerLayers(tensors, heads=heads, make=make, dtype=dtype)
         self.window = window
         self.positions = sinusoids(
             0, CHUNK_ROWS, self.parts.width, self.parts.device

@@ -9,14 +9,14 @@ from collections.abc import Mapping
 from torch import Tensor
 from torch.nn import functional as F
 
-from towers.layers import Block, MakeLinear, Weights, attend
+from towers.layers import EncoderBlock, MakeLinear, Weights, attend
 
 FRAMES = 3000  # mel frames in a window: 30 s
 ROWS = FRAMES // 2  # encoder rows in a window
 SAMPLES_PER_ROW = 320  # 20 ms at 16 kHz
 
 
-class Tower:
+class WhisperTower:
     """The encoder. It has no streaming state: every row depends on the whole window."""
 
     def __init__(self, tensors: Mapping[str, Tensor], *, heads: int, make: MakeLinear) -> None:
@@ -31,7 +31,9 @@ class Tower:
         )
         self.positions = weights.tensor("embed_positions.weight")  # [1500, width]
         names = {name.split(".")[3] for name in tensors if name.startswith("model.encoder.layers.")}
-        self.layers = [Block.load(weights.at(f"layers.{n}"), heads) for n in range(len(names))]
+        self.layers = [
+            EncoderBlock.load(weights.at(f"layers.{n}"), heads) for n in range(len(names))
+        ]
         self.norm = weights.norm("layer_norm")
 
     def encode(self, mel: Tensor, rows: int | None = None) -> Tensor:

@@ -16,7 +16,7 @@ from livecap.log import printable
 ACCESS = "livecap.access"  # the logger with a line for each request and socket
 
 
-class JsonLines(logging.Formatter):
+class JsonLogFormatter(logging.Formatter):
     """A record is one object: time, level, logger, what happened, and its `fields`."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -60,7 +60,7 @@ def configure(level: LogLevel, form: LogFormat) -> None:
         {
             "version": 1,
             "disable_existing_loggers": False,
-            "formatters": {"lines": {"()": PlainLines if is_plain else JsonLines}},
+            "formatters": {"lines": {"()": PlainLines if is_plain else JsonLogFormatter}},
             "handlers": {
                 "stderr": {
                     "class": "logging.StreamHandler",

@@ -5,8 +5,8 @@ A file goes bytes -> packets -> frames (`media.py`, placed in time by `timeline.
 sockets, which have PCM already, use `Resampler` alone. Nothing here needs the whole file at once.
 """
 
-from livecap.audio.formats import RawFormat, Track
-from livecap.audio.reader import Block, Reader
+from livecap.audio.formats import AudioTrack, RawFormat
+from livecap.audio.reader import AudioBlock, AudioReader
 from livecap.audio.resample import Converter, Resampler
 
-__all__ = ["Block", "Converter", "RawFormat", "Reader", "Resampler", "Track"]
+__all__ = ["AudioBlock", "AudioReader", "AudioTrack", "Converter", "RawFormat", "Resampler"]

@@ -11,7 +11,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
 
-from livecap.audio.capture_buffer import QUIET, Block, Clock, Ear, Inbox, Samples, Track
+from livecap.audio.capture_buffer import (
+    QUIET,
+    CapturedBlock,
+    CaptureQueue,
+    CaptureTrack,
+    Clock,
+    Samples,
+    SilenceAlarm,
+)
 from livecap.audio.devices import choose, choose_loopback, find_again
 from livecap.audio.live_source import Chunk, Heard, Notice
 from livecap.audio.portaudio import Device, PortAudio, devices, load_portaudio
@@ -58,11 +66,11 @@ class Microphone:
         self._clock = clock
         self._wish = device
         self.device = (choose_loopback if loopback else choose)(devices(self._sd), device)
-        self._track = Track()
-        self._ear = Ear(loopback=self.device.loopback)
-        self._inbox = Inbox(clock, 0)  # of the stream that is open, or was
+        self._track = CaptureTrack()
+        self._ear = SilenceAlarm(loopback=self.device.loopback)
+        self._inbox = CaptureQueue(clock, 0)  # of the stream that is open, or was
         self._before = 0  # overflows of earlier streams
-        self._last: Block | None = None  # of this stream
+        self._last: CapturedBlock | None = None  # of this stream
         self._began = self._opened = clock()  # capture, and this stream
         self._ended = self._began  # when the last sample before an open gap was recorded
         self._gone: Device | None = None  # it was lost, and no audio has come since
@@ -130,7 +138,7 @@ class Microphone:
             self._last = block
         return heard + self._track.feed(run)
 
-    def _missing(self, block: Block) -> tuple[float, str]:
+    def _missing(self, block: CapturedBlock) -> tuple[float, str]:
         """Seconds of audio that are missing before a block, and why."""
         last = self._last
         if last is None:
@@ -223,7 +231,7 @@ class Microphone:
         failure: Exception | None = None
         for channels in self.device.counts:
             rate = self.device.rate
-            inbox = Inbox(self._clock, min(HELD * rate, ROOM // (4 * channels)))
+            inbox = CaptureQueue(self._clock, min(HELD * rate, ROOM // (4 * channels)))
             stream: Any = None
             try:
                 with _recording(self.device.source):
@@ -246,7 +254,7 @@ class Microphone:
             inbox.until = self._until
             self._inbox, self._stream, self._rate = inbox, stream, rate
             self._opened = self._clock()
-            self._ear = Ear(loopback=self.device.loopback)
+            self._ear = SilenceAlarm(loopback=self.device.loopback)
             self._track.open(rate, channels)
             return
         raise AudioError(

@@ -25,7 +25,7 @@ Samples = NDArray[np.float32]  # [sample, channel], -1 to 1
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class CapturedBlock:
     """What the callback was given at one time."""
 
     pcm: Samples
@@ -40,7 +40,7 @@ class Block:
         return self.first + len(self.pcm)
 
 
-class Inbox:
+class CaptureQueue:
     """Called by PortAudio's thread, emptied by another."""
 
     def __init__(self, clock: Clock, limit: int) -> None:
@@ -49,7 +49,7 @@ class Inbox:
         self.overflows = 0  # losses, by the device or for lack of room here
         self.is_finished = False  # the stream has ended by itself
         self._clock = clock
-        self._blocks: SimpleQueue[Block] = SimpleQueue()
+        self._blocks: SimpleQueue[CapturedBlock] = SimpleQueue()
         self._limit = limit  # samples: `_kept` - `_taken` is never more
         self._kept = 0  # samples; only the callback writes it
         self._taken = 0  # samples; only the taker writes it
@@ -72,7 +72,7 @@ class Inbox:
             self._lost |= overflow
             return
         recorded = times.inputBufferAdcTime or now  # some systems have no such clock: 0
-        self._blocks.put(Block(data.copy(), first, recorded, now, overflow or self._lost))
+        self._blocks.put(CapturedBlock(data.copy(), first, recorded, now, overflow or self._lost))
         self._kept += frames
         self._lost = False
 
@@ -80,9 +80,9 @@ class Inbox:
         """PortAudio calls it when the stream has ended, be it by itself."""
         self.is_finished = True
 
-    def take(self, timeout: float) -> list[Block]:
+    def take(self, timeout: float) -> list[CapturedBlock]:
         """All blocks that are there, waiting up to `timeout` seconds for the first."""
-        blocks: list[Block] = []
+        blocks: list[CapturedBlock] = []
         try:
             if timeout > 0:
                 blocks.append(self._blocks.get(timeout=timeout))
@@ -94,7 +94,7 @@ class Inbox:
         return blocks
 
 
-class Track:
+class CaptureTrack:
     """Blocks of one stream after the other -> chunks. `end` is where the timeline is."""
 
     def __init__(self) -> None:
@@ -151,7 +151,7 @@ class Track:
         return [chunk]
 
 
-class Ear:
+class SilenceAlarm:
     """Tells that a device has given no sound for ten seconds, once each time.
 
     Until there was a sound, that is a level below that of any room; afterwards it is nothing but

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from livecap.audio.formats import Track, same_language
-from livecap.audio.io import File, Link, Pipe
+from livecap.audio.formats import AudioTrack, same_language
+from livecap.audio.io import ChainedOggPart, File, Pipe
 from livecap.audio.resample import check
 from livecap.audio.timeline import Timeline
 from livecap.errors import AudioError, EmptyAudio, NoAudioTrack, NotAudio
@@ -29,7 +29,7 @@ _CONVERT = "If it plays elsewhere, convert it first: ffmpeg -i input -ar 16000 -
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class DecodedPcm:
     """PCM as it was decoded; all that came before it is continued, unless `start` is set."""
 
     pcm: NDArray[Any]  # [channel, sample], any type
@@ -50,7 +50,7 @@ class Media:
         self._timeline = timeline
         self._live = live
         self._seconds = PIPE_SECONDS if live else FILE_SECONDS
-        self._link: Link | None = None
+        self._link: ChainedOggPart | None = None
         self._chained = False
         self.damaged = 0  # packets that could not be read or decoded
         self.duration: int | None = None  # samples at 16 kHz, as the header says
@@ -63,7 +63,7 @@ class Media:
         self._placed = False  # whether the container places its tracks in time
         self._frames = self._decode()
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> Iterator[DecodedPcm]:
         """All audio of the track. Raises EmptyAudio or NotAudio if there is none."""
         import av
 
@@ -119,10 +119,10 @@ class Media:
         return self._open_link()
 
     def _open_link(self) -> Any:
-        self._link = Link(self._data)
+        self._link = ChainedOggPart(self._data)
         return self._open(self._link)
 
-    def _open(self, data: Pipe | Link) -> Any:
+    def _open(self, data: Pipe | ChainedOggPart) -> Any:
         import av
 
         # An empty list of protocols: a playlist must not make us open other files. Decoders of
@@ -255,7 +255,7 @@ def _decoders() -> str:
     return ",".join(sorted(found))
 
 
-def _find(wanted: int | str, tracks: list[Track]) -> int | None:
+def _find(wanted: int | str, tracks: list[AudioTrack]) -> int | None:
     if isinstance(wanted, str) and wanted.isascii() and wanted.isdigit():
         wanted = int(wanted)
     if isinstance(wanted, int):
@@ -264,11 +264,11 @@ def _find(wanted: int | str, tracks: list[Track]) -> int | None:
     return next(found, None)
 
 
-def _track(stream: Any, container: Any) -> Track:
+def _track(stream: Any, container: Any) -> AudioTrack:
     from av.stream import Disposition
 
     codec = stream.codec_context
-    return Track(
+    return AudioTrack(
         number=list(container.streams.audio).index(stream),
         codec=codec.codec.canonical_name if codec is not None else "unknown codec",
         rate=(codec.sample_rate or 0) if codec is not None else 0,
@@ -294,7 +294,7 @@ def _names(frame: Any) -> tuple[str, ...]:
     return tuple(channel.name for channel in frame.layout.channels)
 
 
-def _piece(fifo: Any, names: tuple[str, ...], start: int | None) -> Piece:
+def _piece(fifo: Any, names: tuple[str, ...], start: int | None) -> DecodedPcm:
     """Everything in the fifo -> one piece."""
     from av import AudioResampler, FFmpegError
 
@@ -314,4 +314,4 @@ def _piece(fifo: Any, names: tuple[str, ...], start: int | None) -> Piece:
     pcm = frame.to_ndarray()
     if not frame.format.is_planar:
         pcm = pcm.reshape(-1, len(names)).T
-    return Piece(np.asarray(pcm), rate, names, start)
+    return DecodedPcm(np.asarray(pcm), rate, names, start)

@@ -5,7 +5,7 @@ import time
 from collections import deque
 from collections.abc import Callable
 
-from livecap.audio import Block
+from livecap.audio import AudioBlock
 from livecap.audio.live_source import Chunk, Heard
 from livecap.audio.prefetch import Pump
 from livecap.events import RATE
@@ -85,7 +85,7 @@ class Recorded:
         for block in blocks or []:
             self._cut(block)
 
-    def _cut(self, block: Block) -> None:
+    def _cut(self, block: AudioBlock) -> None:
         reasons = {gap.end: gap.reason for gap in list(self._pump.reader.gaps)}
         pcm, reason = block.pcm[0], reasons.get(block.start, "")
         for at in range(0, len(pcm), PIECE):

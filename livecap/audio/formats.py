@@ -98,7 +98,7 @@ def _alaw() -> NDArray[np.int16]:
 
 
 @dataclass(frozen=True, slots=True)
-class Track:
+class AudioTrack:
     """One audio track of a container."""
 
     number: int  # from 0, among the audio tracks

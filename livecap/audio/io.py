@@ -119,7 +119,7 @@ class File(Pipe):
         return end - here
 
 
-class Link:
+class ChainedOggPart:
     """One recording of a chained Ogg stream: what comes before the next first pages.
 
     libav takes the links as one stream and stops where the format changes. `read` ends with the

@@ -9,7 +9,7 @@ from io import BufferedReader, RawIOBase
 from pathlib import Path
 from typing import BinaryIO
 
-from livecap.audio import Block, RawFormat, Reader
+from livecap.audio import AudioBlock, AudioReader, RawFormat
 from livecap.errors import AudioError, LivecapError
 
 LEFT = 0.2  # seconds that a pipe which may never say more is waited for in the end
@@ -32,22 +32,22 @@ class Pump:
         self.path = path
         source = standard_input() if path == "-" else Path(path)
         name = "standard input" if path == "-" else path
-        self.reader = Reader(
+        self.reader = AudioReader(
             source, track=config.track, split=config.split, raw=config.raw, name=name
         )
         self.is_live = path == "-" or not Path(path).is_file()  # it may never say more
         self.failure: LivecapError | None = None  # why it ended before its end
-        self._blocks: queue.Queue[Block | None] = queue.Queue(AHEAD)
+        self._blocks: queue.Queue[AudioBlock | None] = queue.Queue(AHEAD)
         self._stopped = threading.Event()
         # A thread that waits for standard input can't be woken; it must not keep the process up.
         self._thread = threading.Thread(target=self._read, name="livecap-read", daemon=True)
         self._thread.start()
 
-    def take(self, most: int, *, wait: bool, timeout: float = 0.5) -> list[Block] | None:
+    def take(self, most: int, *, wait: bool, timeout: float = 0.5) -> list[AudioBlock] | None:
         """Up to `most` blocks that are there; None at the end. With `wait`, the first is waited
         for, so many seconds at most.
         """
-        blocks: list[Block] = []
+        blocks: list[AudioBlock] = []
         try:
             while len(blocks) < most:
                 block = self._blocks.get(block=wait and not blocks, timeout=timeout)
@@ -81,7 +81,7 @@ class Pump:
             self.failure = failure  # what nobody expected must not look like the end
             self._put(None)
 
-    def _put(self, block: Block | None) -> bool:
+    def _put(self, block: AudioBlock | None) -> bool:
         while not self._stopped.is_set():
             try:
                 self._blocks.put(block, timeout=0.1)

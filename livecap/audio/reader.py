@@ -10,8 +10,8 @@ from types import TracebackType
 import numpy as np
 from numpy.typing import NDArray
 
-from livecap.audio.decode import FILE_SECONDS, PIPE_SECONDS, Media, Piece
-from livecap.audio.formats import RawFormat, Track, labels
+from livecap.audio.decode import FILE_SECONDS, PIPE_SECONDS, DecodedPcm, Media
+from livecap.audio.formats import AudioTrack, RawFormat, labels
 from livecap.audio.io import File, Stream, open_path, prepare, shown
 from livecap.audio.mix import Pcm
 from livecap.audio.resample import Converter, check
@@ -22,7 +22,7 @@ from livecap.events import RATE, Gap
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class AudioBlock:
     """A stretch of audio. It follows the last one, unless `start` jumps: then a gap lies between.
 
     Blocks never overlap and never go back; the first starts where the track does.
@@ -37,7 +37,7 @@ class Block:
         return self.start + len(self.pcm[0])
 
 
-class Reader:
+class AudioReader:
     """Iterates once over the `Block`s of a source; a context manager that releases it.
 
     Opening reads up to the first decoded audio. It raises NotAudio, EmptyAudio, NoAudioTrack or
@@ -62,7 +62,7 @@ class Reader:
         self._split = split
         self._timeline = Timeline()
         self._media: Media | None = None
-        self._tracks: tuple[Track, ...] = ()
+        self._tracks: tuple[AudioTrack, ...] = ()
         self._subtitles: tuple[str, ...] = ()  # language codes
         self._duration: int | None = None
         with ExitStack() as closing:
@@ -82,7 +82,7 @@ class Reader:
             self._closing = closing.pop_all()
 
     @property
-    def tracks(self) -> tuple[Track, ...]:
+    def tracks(self) -> tuple[AudioTrack, ...]:
         """All audio tracks there are."""
         return self._tracks
 
@@ -111,13 +111,13 @@ class Reader:
         """Stretches, so far, without audio or with damaged audio. The caller may clear it."""
         return self._timeline.gaps
 
-    def __iter__(self) -> Iterator[Block]:
+    def __iter__(self) -> Iterator[AudioBlock]:
         return self
 
-    def __next__(self) -> Block:
+    def __next__(self) -> AudioBlock:
         return next(self._blocks)
 
-    def __enter__(self) -> "Reader":
+    def __enter__(self) -> "AudioReader":
         return self
 
     def __exit__(
@@ -134,7 +134,7 @@ class Reader:
 
     def _open(
         self, raw: RawFormat | None, track: int | str | None, closing: ExitStack
-    ) -> Iterator[Piece]:
+    ) -> Iterator[DecodedPcm]:
         live = not isinstance(self._data, File)
         if raw is not None:
             return self._plain(Riff(raw, ("NONE",) * raw.channels, None))
@@ -147,12 +147,12 @@ class Reader:
         self._subtitles = tuple(media.subtitles)
         return media.pieces()
 
-    def _plain(self, head: Riff) -> Iterator[Piece]:
+    def _plain(self, head: Riff) -> Iterator[DecodedPcm]:
         """PCM without a header, or behind it -> pieces. A sample cut off at the end is dropped."""
         form, left, seconds = head.form, head.size, PIPE_SECONDS
         layout = {1: "mono", 2: "stereo"}.get(form.channels, f"{form.channels} channels")
         self._tracks = (
-            Track(0, form.codec, form.rate, form.channels, layout, None, None, default=True),
+            AudioTrack(0, form.codec, form.rate, form.channels, layout, None, None, default=True),
         )
         check(form.rate, form.channels)
         if isinstance(self._data, File):
@@ -169,12 +169,14 @@ class Reader:
             held, ended = held + data, not data
             whole = len(held) - len(held) % form.width
             if whole and (ended or paused or len(held) >= enough):
-                yield Piece(form.decode(held[:whole]), form.rate, head.names, None if start else 0)
+                yield DecodedPcm(
+                    form.decode(held[:whole]), form.rate, head.names, None if start else 0
+                )
                 held, start = held[whole:], 1
         if not start:
             raise EmptyAudio(f"{self._name} has no audio in it", remedy="Check what writes to it")
 
-    def _convert(self, pieces: Iterator[Piece]) -> Generator[Block]:
+    def _convert(self, pieces: Iterator[DecodedPcm]) -> Generator[AudioBlock]:
         converter: Converter | None = None
         end = 0
         for piece in pieces:
@@ -193,7 +195,7 @@ class Reader:
         if failure := self._failure():
             raise failure
 
-    def _block(self, start: int, pcm: Pcm) -> Iterator[Block]:
+    def _block(self, start: int, pcm: Pcm) -> Iterator[AudioBlock]:
         """At most one block: none if it is empty, or all before the timeline's beginning."""
         early = max(0, -start)  # an encoder's delay
         pcm = pcm[:, early:]
@@ -203,7 +205,7 @@ class Reader:
             rows[0] = pcm[0]
             pcm = rows
         if pcm.shape[1]:
-            yield Block(start + early, pcm)
+            yield AudioBlock(start + early, pcm)
 
     def _failure(self) -> AudioError | None:
         """Why the source ended before its end, if it did."""

@@ -5,7 +5,7 @@ from itertools import pairwise
 
 from livecap.captions import sense_units
 from livecap.captions.layout import Layout
-from livecap.captions.pieces import PAUSE, Piece, pause, sense_cost
+from livecap.captions.pieces import PAUSE, CuePiece, pause, sense_cost
 from livecap.events import RATE
 
 HUSH = RATE * 3 // 2  # samples; a longer silence inside a caption shows an empty screen
@@ -21,8 +21,8 @@ ORPHAN = 40  # less than a quarter of a line that does not begin a sentence
 
 
 def split_cues(
-    pieces: Sequence[Piece], layout: Layout, *, indent: int, closing: bool
-) -> list[Sequence[Piece]]:
+    pieces: Sequence[CuePiece], layout: Layout, *, indent: int, closing: bool
+) -> list[Sequence[CuePiece]]:
     """Pieces in a row -> the runs of them that make good cues.
 
     `indent` columns of a cue's first line are taken. Without `closing`, more text may follow
@@ -50,8 +50,8 @@ def split_cues(
 
 
 def split_lines(
-    pieces: Sequence[Piece], layout: Layout, *, indent: int
-) -> tuple[Sequence[Piece], ...]:
+    pieces: Sequence[CuePiece], layout: Layout, *, indent: int
+) -> tuple[Sequence[CuePiece], ...]:
     """One cue's pieces -> as few lines as hold them, balanced, rather longer at the bottom."""
     count, rows = len(pieces), _rows(pieces, layout, indent)
     if rows == 1:
@@ -70,7 +70,7 @@ def split_lines(
                 cost += sense_cost(pieces[end - 1], pieces[end]) if end < count else 0
                 if cost < best.get((row + 1, end), float("inf")):
                     best[row + 1, end], origin[row + 1, end] = cost, begin
-    lines, end = list[Sequence[Piece]](), count
+    lines, end = list[Sequence[CuePiece]](), count
     for row in range(rows, 0, -1):
         begin = origin[row, end]
         lines.append(pieces[begin:end])
@@ -78,13 +78,13 @@ def split_lines(
     return tuple(reversed(lines))
 
 
-def must_part(left: Piece, right: Piece) -> bool:
+def must_part(left: CuePiece, right: CuePiece) -> bool:
     """Whether a new cue has to begin between two pieces of one caption."""
     silence = pause(left, right)
     return silence >= HUSH or (silence >= PAUSE and sense_units.ends_sentence(left.text))
 
 
-def _ends(pieces: Sequence[Piece], begin: int, layout: Layout, indent: int) -> list[int]:
+def _ends(pieces: Sequence[CuePiece], begin: int, layout: Layout, indent: int) -> list[int]:
     """Where a cue that starts at `begin` may end: it has to fit, in space and in time."""
     ends = [begin + 1]
     row, width = 1, indent + pieces[begin].width
@@ -103,7 +103,7 @@ def _ends(pieces: Sequence[Piece], begin: int, layout: Layout, indent: int) -> l
     return ends
 
 
-def _cue_cost(pieces: Sequence[Piece], begin: int, end: int, layout: Layout) -> float:
+def _cue_cost(pieces: Sequence[CuePiece], begin: int, end: int, layout: Layout) -> float:
     cue = pieces[begin:end]
     cost = 0.0
     for left, right in pairwise(cue):
@@ -123,7 +123,7 @@ def _cue_cost(pieces: Sequence[Piece], begin: int, end: int, layout: Layout) -> 
     return cost + FAST * min(1.0, max(0.0, speed - 1))
 
 
-def _rows(pieces: Sequence[Piece], layout: Layout, indent: int) -> int:
+def _rows(pieces: Sequence[CuePiece], layout: Layout, indent: int) -> int:
     rows, width = 1, indent + pieces[0].width
     for piece in pieces[1:]:
         width += piece.spaced + piece.width
@@ -133,7 +133,7 @@ def _rows(pieces: Sequence[Piece], layout: Layout, indent: int) -> int:
 
 
 def _line_ends(
-    pieces: Sequence[Piece], begin: int, layout: Layout, indent: int
+    pieces: Sequence[CuePiece], begin: int, layout: Layout, indent: int
 ) -> list[tuple[int, int]]:
     """Where a line that starts at `begin` may end, and how wide it is then."""
     ends = []
@@ -146,11 +146,11 @@ def _line_ends(
     return ends
 
 
-def _width(pieces: Sequence[Piece]) -> int:
+def _width(pieces: Sequence[CuePiece]) -> int:
     return sum(p.width for p in pieces) + sum(p.spaced for p in pieces[1:])
 
 
-def text_of(pieces: Sequence[Piece]) -> str:
+def text_of(pieces: Sequence[CuePiece]) -> str:
     """Pieces -> one line."""
     first, *rest = pieces
     return first.text + "".join(" " * piece.spaced + piece.text for piece in rest)

@@ -23,7 +23,7 @@ SLOWEST = RATE // 4  # samples a column takes at most where a time has to be est
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class CuePiece:
     """A word, or a character of a script without spaces, with the punctuation bound to it."""
 
     text: str
@@ -47,13 +47,13 @@ class Timed:
     known: bool
 
 
-def cut(caption: Caption, limit: int, *, after: int = 0, apart: bool = False) -> list[Piece]:
+def cut(caption: Caption, limit: int, *, after: int = 0, apart: bool = False) -> list[CuePiece]:
     """A caption's words -> pieces of at most `limit` columns, in order, times never decreasing.
 
     `after` is the sample before which none may start; `apart` puts a space before the first
     piece even where the text has none.
     """
-    pieces: list[Piece] = []
+    pieces: list[CuePiece] = []
     language = (caption.language or "en").partition("-")[0]
     spaced = apart
     for word in _timed(caption, after):
@@ -69,7 +69,7 @@ def cut(caption: Caption, limit: int, *, after: int = 0, apart: bool = False) ->
     return pieces
 
 
-def glue(pieces: list[Piece], more: Iterable[Piece], limit: int) -> None:
+def glue(pieces: list[CuePiece], more: Iterable[CuePiece], limit: int) -> None:
     """Appends `more` to `pieces`, joined where no line may break between two of them.
 
     Punctuation stays with its word even across a space (French), unless that is too wide or a
@@ -98,7 +98,7 @@ def _tokens(text: str) -> list[tuple[str, bool]]:
 
 def _split(
     word: Timed, token: str, language: str, spaced: bool, place: tuple[int, int]
-) -> list[Piece]:
+) -> list[CuePiece]:
     """One token -> pieces at every place where a line may break inside it.
 
     `place` is the number of columns of the word before the token and in all.
@@ -117,7 +117,7 @@ def _split(
         width = columns(part)
         span = word.end - word.start
         pieces.append(
-            Piece(
+            CuePiece(
                 text=part,
                 width=width,
                 spaced=spaced and number == 0,
@@ -133,7 +133,7 @@ def _split(
     return pieces
 
 
-def _inseparable(last: Piece, piece: Piece) -> bool:
+def _inseparable(last: CuePiece, piece: CuePiece) -> bool:
     left, right = clusters(last.text)[-1], clusters(piece.text)
     if piece.start - last.end > PAUSE:
         return False
@@ -142,7 +142,7 @@ def _inseparable(last: Piece, piece: Piece) -> bool:
     return not may_break(left, right[0])
 
 
-def _join(last: Piece, piece: Piece) -> Piece:
+def _join(last: CuePiece, piece: CuePiece) -> CuePiece:
     text = last.text + (" " if piece.spaced else "") + piece.text
     return replace(
         last,
@@ -153,7 +153,7 @@ def _join(last: Piece, piece: Piece) -> Piece:
     )
 
 
-def _chop(piece: Piece, limit: int) -> Iterator[Piece]:
+def _chop(piece: CuePiece, limit: int) -> Iterator[CuePiece]:
     """The piece itself, or parts of at most `limit` columns of a piece that is wider."""
     if piece.width <= limit:
         yield piece
@@ -219,7 +219,7 @@ def _share(run: Sequence[Word], start: int, end: int) -> list[Timed]:
     return shared
 
 
-def sense_cost(left: Piece, right: Piece) -> int:
+def sense_cost(left: CuePiece, right: CuePiece) -> int:
     """What a break between two pieces costs the reader, from 0 (a sentence ends) to 100."""
     if not right.heads:
         return 90  # inside a word
@@ -240,6 +240,6 @@ def sense_cost(left: Piece, right: Piece) -> int:
     return 35 if sense_units.leads(right.text, right.language) else 60
 
 
-def pause(left: Piece, right: Piece) -> int:
+def pause(left: CuePiece, right: CuePiece) -> int:
     """Samples of silence between two pieces."""
     return max(0, right.start - left.end)

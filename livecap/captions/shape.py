@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from livecap.captions.breaking import split_cues, split_lines, text_of
 from livecap.captions.layout import Layout
-from livecap.captions.pieces import Piece, cut, glue
+from livecap.captions.pieces import CuePiece, cut, glue
 from livecap.captions.width import columns, unspaced
 from livecap.events import RATE, Caption
 
@@ -33,10 +33,10 @@ class Cue:
 
 
 @dataclass(frozen=True, slots=True)
-class _Span:
+class _CueSpan:
     """A run of pieces on its way to becoming a cue."""
 
-    pieces: Sequence[Piece]
+    pieces: Sequence[CuePiece]
     speaker: str | None
     until: int | None  # sample at which the next text starts, if any is known
     least: int = BRIEFEST  # samples the cue lasts even where that delays the next one
@@ -56,7 +56,7 @@ class Shaper:
         """With `label`, every cue of a named speaker begins with 'Name: '."""
         self._layout = layout
         self._label = label
-        self._held: list[Piece] = []  # the pieces of the one cue that may still change
+        self._held: list[CuePiece] = []  # the pieces of the one cue that may still change
         self._speaker: str | None = None  # who says them
         self._segment = -1  # of the last caption with words
         self._end: int | None = None  # samples: where the last finished cue ends
@@ -88,7 +88,7 @@ class Shaper:
         glue(self._held, pieces, limit)
         runs = self._split(closing=caption.final)
         for run, after in pairwise(runs):
-            cues.append(self._place(_Span(run, self._speaker, after[0].start)))
+            cues.append(self._place(_CueSpan(run, self._speaker, after[0].start)))
         self._held = list(runs[-1])
         return cues
 
@@ -126,15 +126,15 @@ class Shaper:
         runs = self._split(closing=True)
         starts = [*(run[0].start for run in runs[1:]), until]
         return [
-            self._place(_Span(run, self._speaker, start, least))
+            self._place(_CueSpan(run, self._speaker, start, least))
             for run, start in zip(runs, starts, strict=True)
         ]
 
-    def _split(self, *, closing: bool) -> list[Sequence[Piece]]:
+    def _split(self, *, closing: bool) -> list[Sequence[CuePiece]]:
         indent = self._indent(self._speaker)
         return split_cues(self._held, self._layout, indent=indent, closing=closing)
 
-    def _place(self, span: _Span) -> Cue:
+    def _place(self, span: _CueSpan) -> Cue:
         """A run of pieces -> a cue with lines and times, after all cues before it."""
         first, last = span.pieces[0], span.pieces[-1]
         indent = self._indent(span.speaker)
@@ -163,7 +163,7 @@ class Shaper:
             marks=marks,
         )
 
-    def _cue_end(self, start: int, width: int, span: _Span) -> int:
+    def _cue_end(self, start: int, width: int, span: _CueSpan) -> int:
         """Samples: long enough to read `width` columns, within the silence that follows."""
         layout = self._layout
         wanted = start + max(layout.min_duration, -(-width * RATE // layout.max_speed))
@@ -200,7 +200,7 @@ class Shaper:
         return name
 
 
-def _marks(row: Sequence[Piece]) -> tuple[Mark, ...]:
+def _marks(row: Sequence[CuePiece]) -> tuple[Mark, ...]:
     """The words of a line whose beginnings are known."""
     found, at = list[Mark](), 0
     for place, piece in enumerate(row):

@@ -1,7 +1,7 @@
 """Find, pull, verify and read model weights in every layout. Importing this loads no torch."""
 
 from livecap.checkpoints.embedded import find_embedded
-from livecap.checkpoints.find import Row, catalogue, installed
+from livecap.checkpoints.find import CatalogueRow, catalogue, installed
 from livecap.checkpoints.hub import pull
 from livecap.checkpoints.load import load_qwen3_asr, load_whisper
 from livecap.checkpoints.qwen3_asr_form import (
@@ -19,12 +19,12 @@ from livecap.checkpoints.spec import (
 )
 
 __all__ = [
+    "CatalogueRow",
     "Checkpoint",
     "GenerationFacts",
     "Qwen3AsrCheckpoint",
     "Qwen3AudioDims",
     "Qwen3TextDims",
-    "Row",
     "WhisperCheckpoint",
     "WhisperDims",
     "catalogue",

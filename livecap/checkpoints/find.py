@@ -27,7 +27,7 @@ AUTO_FAMILY = "whisper"
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class CatalogueRow:
     """A line of `livecap models`."""
 
     name: str
@@ -54,14 +54,14 @@ def is_fetchable(name: str) -> bool:
     return bool(known.repositories) if known else _is_hub_id(name)
 
 
-def catalogue() -> list[Row]:
+def catalogue() -> list[CatalogueRow]:
     """All models with a short name, best first, then whatever else is on this machine."""
     default = _default()
     rows = [_known_row(known, default) for known in KNOWN]
     return rows + [_row(checkpoint, default) for checkpoint in _unlisted()]
 
 
-def installed() -> list[Row]:
+def installed() -> list[CatalogueRow]:
     """The models on this machine, complete ones alone."""
     return [row for row in catalogue() if row.state in ("default", "installed")]
 
@@ -177,7 +177,7 @@ def _default() -> Checkpoint | None:
         return None
 
 
-def _known_row(known: Known, default: Checkpoint | None) -> Row:
+def _known_row(known: Known, default: Checkpoint | None) -> CatalogueRow:
     copies = list(_candidates(known))
     found = next((one for one in copies if isinstance(one, Checkpoint)), None)
     where, size = (known.repositories or ("livecap",))[0], known.download
@@ -185,13 +185,13 @@ def _known_row(known: Known, default: Checkpoint | None) -> Row:
     if found:
         where, size = str(found.folder), _megabytes(found.folder)
         state = "default" if found == default else "installed"
-    return Row(known.name, where, size, known.parameters, known.languages, state)
+    return CatalogueRow(known.name, where, size, known.parameters, known.languages, state)
 
 
-def _row(checkpoint: Checkpoint, default: Checkpoint | None) -> Row:
+def _row(checkpoint: Checkpoint, default: Checkpoint | None) -> CatalogueRow:
     state: State = "default" if checkpoint == default else "installed"
     where, size = str(checkpoint.folder), _megabytes(checkpoint.folder)
-    return Row(checkpoint.name, where, size, None, None, state)
+    return CatalogueRow(checkpoint.name, where, size, None, None, state)
 
 
 def _unlisted() -> Iterator[Checkpoint]:

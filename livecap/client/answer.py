@@ -19,7 +19,7 @@ UNKNOWN = "und"  # as livecap's server writes a language where nothing was said
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class UploadAnswer:
     """What a server makes of a file."""
 
     events: Sequence[Event]
@@ -28,7 +28,7 @@ class Answer:
     damage: str | None  # why not all of it could be decoded
 
 
-def read(body: Frame, language: str | None) -> Answer:
+def read(body: Frame, language: str | None) -> UploadAnswer:
     """The JSON of an answer. `language`: the code of the one that was asked for."""
     if language is None and text(body, "task") != "translate":
         language = _code(text(body, "language")) or next(
@@ -40,7 +40,7 @@ def read(body: Frame, language: str | None) -> Answer:
     events = _in_order([*captions, *_missing(body)], duration)
     silent = sum(one.end - one.start for one in events if isinstance(one, Silence))
     damage = text(inner(body, "livecap"), "damaged") or None
-    return Answer(events, duration, silent / duration if duration else 0.0, damage)
+    return UploadAnswer(events, duration, silent / duration if duration else 0.0, damage)
 
 
 def _captions(body: Frame, language: str | None) -> Iterator[Caption]:

@@ -47,7 +47,7 @@ State = Literal["greeting", "configuring", "open", "closing", "over"]
 
 
 @dataclass(slots=True, eq=False)
-class Turn:
+class ServerTurn:
     """A stretch of speech that the server has found."""
 
     id: str
@@ -80,7 +80,9 @@ class Conversation:
         self.is_own = False  # the server is livecap's
         self.model = ""  # as the server calls it
         self.length: float | None = None  # seconds until the server ends the session
-        self.turns: deque[Turn] = deque()  # all whose end has not been taken, the oldest first
+        self.turns: deque[ServerTurn] = (
+            deque()
+        )  # all whose end has not been taken, the oldest first
         self.sent = 0  # samples
         self.taken = 0  # samples that the server has certainly got
         self.refusal: tuple[str, str] | None = None  # code and reason: it wants no such session
@@ -151,7 +153,7 @@ class Conversation:
             self._text(kind.removeprefix(TRANSCRIPTION), frame)
         return []
 
-    def take(self) -> list[Turn]:
+    def take(self) -> list[ServerTurn]:
         """Turns that are over, in their order: none goes before an earlier one."""
         over = []
         while self.turns and self.turns[0].is_over:
@@ -248,15 +250,15 @@ class Conversation:
         if self.is_own:
             self.broken = turn.failure  # what it was to hear next is not heard either
 
-    def _turn(self, item: str) -> Turn:
+    def _turn(self, item: str) -> ServerTurn:
         found = next((turn for turn in self.turns if turn.id == item), None)
         if found is None:
-            found = Turn(item, self._last)
+            found = ServerTurn(item, self._last)
             if item and item not in self._ended:
                 self.turns.append(found)
         return found
 
-    def _stop(self, turn: Turn, at: int | None) -> None:
+    def _stop(self, turn: ServerTurn, at: int | None) -> None:
         turn.stop = max(self.sent if at is None else at, turn.start)
         self._last = max(self._last, turn.stop)
 

@@ -12,13 +12,13 @@ from queue import SimpleQueue
 
 from livecap.audio.io import Stream, open_path
 from livecap.audio.prefetch import standard_input
-from livecap.client.answer import Answer, read
+from livecap.client.answer import UploadAnswer, read
 from livecap.client.errors import ServerError, of_refusal
 from livecap.client.form import Form
-from livecap.client.options import Server
+from livecap.client.options import RemoteServer
 from livecap.client.request import Asked, Detail
 from livecap.client.spool import spooled
-from livecap.client.upload import Patience, Refused, Reply, greet, upload
+from livecap.client.upload import Reply, UploadRefused, UploadTimeouts, greet, upload
 from livecap.client.wire import text
 from livecap.errors import AudioError, EngineFault, LivecapError
 from livecap.runtime.runs import Progress, Report
@@ -32,7 +32,7 @@ class _Outcome:
     """What became of a file."""
 
     path: str
-    answer: Answer | None
+    answer: UploadAnswer | None
     failure: LivecapError | None
     is_cut: bool  # a pipe was not waited for
 
@@ -48,18 +48,18 @@ class RemoteRun:
 
     def __init__(
         self,
-        server: Server,
+        server: RemoteServer,
         asked: Asked,
         open_outputs: Callable[[str], None],
         say: Callable[[str], None],
-        patience: Patience | None = None,
+        patience: UploadTimeouts | None = None,
     ) -> None:
         """`open_outputs` is called when a file could be opened; `say` is told what takes time."""
         self._server = server
         self._asked = asked
         self._open_outputs = open_outputs
         self._say = say
-        self._patience = patience or Patience()
+        self._patience = patience or UploadTimeouts()
         self._detail: Detail = "words" if asked.decode.words else "segments"
         self._news: SimpleQueue[_Outcome | str] = SimpleQueue()
         self._stopped = threading.Event()
@@ -119,7 +119,7 @@ class RemoteRun:
                 yield path, event
             yield self._done(outcome, answer)
 
-    def _done(self, outcome: _Outcome, answer: Answer) -> Progress:
+    def _done(self, outcome: _Outcome, answer: UploadAnswer) -> Progress:
         failure = None
         if answer.damage is not None:
             failure = AudioError(answer.damage, remedy="What came before it is captioned.")
@@ -157,7 +157,7 @@ class RemoteRun:
         finally:
             self._news.put(_Outcome(path, answer, failure, is_cut))
 
-    def _ask(self, path: str, file: Stream) -> Answer:
+    def _ask(self, path: str, file: Stream) -> UploadAnswer:
         size = os.fstat(file.fileno()).st_size
         name = "audio" if path == "-" else Path(path).name
         while True:
@@ -172,7 +172,7 @@ class RemoteRun:
                     pause=self._pause,
                     say=lambda told: self._news.put(f"{path}: {told}"),
                 )
-            except Refused as refused:
+            except UploadRefused as refused:
                 less = self._asked.less(detail, refused.reply)
                 if less is None:
                     raise self._refusal(refused.reply) from refused

@@ -33,7 +33,7 @@ class ServerOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class Server:
+class RemoteServer:
     """Where a server is, and what opens it."""
 
     url: SplitResult  # as it was typed
@@ -63,7 +63,9 @@ class Server:
         return {"Authorization": f"Bearer {self.key}"} if self.key else {}
 
 
-def server_of(options: ServerOptions, environment: Mapping[str, str] = os.environ) -> Server | None:
+def server_of(
+    options: ServerOptions, environment: Mapping[str, str] = os.environ
+) -> RemoteServer | None:
     """The server that was named, if one was. Raises ConfigError for what can't be one."""
     if not options.server:
         for name, value in (
@@ -89,7 +91,7 @@ def server_of(options: ServerOptions, environment: Mapping[str, str] = os.enviro
         raise ConfigError(
             f"--server-ca is for TLS, and {url.scheme}:// has none", remedy="Use wss or https."
         )
-    return Server(url, key, secure)
+    return RemoteServer(url, key, secure)
 
 
 def refuse_local(given: Mapping[str, bool]) -> None:

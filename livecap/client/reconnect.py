@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from livecap.client import errors
 from livecap.client.errors import ServerError, Trouble
-from livecap.client.options import Server
+from livecap.client.options import RemoteServer
 from livecap.client.relay import Relay
-from livecap.output.push.backoff import Delays
+from livecap.output.push.backoff import Backoff
 
 if TYPE_CHECKING:
     from websockets.asyncio.client import ClientConnection
@@ -25,10 +25,10 @@ USED_UP = 0.9  # share of a session's time after which the next pause is used to
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class ReconnectTimeouts:
     """Times in seconds."""
 
-    delays: Delays = field(default_factory=Delays)  # between two tries
+    delays: Backoff = field(default_factory=Backoff)  # between two tries
     opening: float = 10.0  # until there is a connection
     greeting: float = 15.0  # until the server has accepted the session
     steady: float = 30.0  # a connection that lasts so long is a good one
@@ -40,15 +40,15 @@ class Patience:
     closing: float = 2.0  # until the server has answered a goodbye
 
 
-class Link:
+class ReconnectingClient:
     """Keeps a relay connected."""
 
     def __init__(
         self,
-        server: Server,
+        server: RemoteServer,
         relay: Relay,
         news: Condition,
-        patience: Patience,
+        patience: ReconnectTimeouts,
         tell: Callable[[str], None],
     ) -> None:
         """`tell` is given what users should know; it is called with `news` held."""

@@ -7,8 +7,8 @@ that was not. So nothing is lost or said twice, and what was final never changes
 import numpy as np
 from numpy.typing import NDArray
 
-from livecap.client.conversation import Conversation, Turn, language, spoken
-from livecap.client.replay_buffer import Kept, Pcm16, pcm16
+from livecap.client.conversation import Conversation, ServerTurn, language, spoken
+from livecap.client.replay_buffer import Pcm16, ReplayBuffer, pcm16
 from livecap.client.timeline import Clock
 from livecap.client.transcript import Story, words_of
 from livecap.client.wire import Message, Wanted, text
@@ -32,7 +32,7 @@ class Relay:
     def __init__(self, wanted: Wanted, *, most: int = MOST) -> None:
         self._wanted = wanted
         self._most = most
-        self._kept = Kept()
+        self._kept = ReplayBuffer()
         self._story = Story()
         self._clock = Clock()  # of the connection
         self._cursor = 0  # up to here audio has been sent over it
@@ -182,7 +182,7 @@ class Relay:
         if talk.state == "over":
             self._end()
 
-    def _tell(self, turn: Turn) -> None:
+    def _tell(self, turn: ServerTurn) -> None:
         start, end = self._stretch(turn)
         said = text(turn.final, "transcript") if turn.final else ""
         if turn.final and said.strip():
@@ -218,7 +218,7 @@ class Relay:
         self._story.nothing(start, end, reason)
         self._settle(end)
 
-    def _stretch(self, turn: Turn) -> tuple[int, int]:
+    def _stretch(self, turn: ServerTurn) -> tuple[int, int]:
         start = self._clock.start(turn.start)
         return start, max(self._clock.end(turn.stop or turn.start), start)
 

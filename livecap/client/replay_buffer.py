@@ -15,7 +15,7 @@ BLOCK = RATE  # samples of a block, unless more came at once
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Block:
+class SentBlock:
     """Audio without a gap."""
 
     start: int  # samples, media time
@@ -33,11 +33,11 @@ def pcm16(pcm: NDArray[np.float32]) -> Pcm16:
     return scaled
 
 
-class Kept:
+class ReplayBuffer:
     """Blocks in the order of time. Between the end of one and the next, audio is missing."""
 
     def __init__(self) -> None:
-        self._blocks: deque[Block] = deque()
+        self._blocks: deque[SentBlock] = deque()
         self.end = 0  # media time up to which something is known: audio, or that there is none
 
     @property
@@ -51,14 +51,14 @@ class Kept:
         self.end = start + len(pcm)
         last = self._blocks[-1] if self._blocks else None
         if last and last.end == start and len(last.pcm) + len(pcm) <= BLOCK:
-            self._blocks[-1] = Block(last.start, np.concatenate([last.pcm, pcm]))
+            self._blocks[-1] = SentBlock(last.start, np.concatenate([last.pcm, pcm]))
         elif len(pcm):
-            self._blocks.append(Block(start, pcm))
+            self._blocks.append(SentBlock(start, pcm))
 
-    def after(self, at: int, most: int) -> Block | None:
+    def after(self, at: int, most: int) -> SentBlock | None:
         """The first audio that is not before media time `at`: at most so many samples."""
         block = next(self._parts(at), None)
-        return Block(block.start, block.pcm[:most]) if block else None
+        return SentBlock(block.start, block.pcm[:most]) if block else None
 
     def count(self, at: int) -> int:
         """Samples from media time `at` on."""
@@ -83,23 +83,23 @@ class Kept:
             self._blocks.popleft()
         if self._blocks and self._blocks[0].start < until:
             first = self._blocks[0]
-            self._blocks[0] = Block(until, first.pcm[until - first.start :])
+            self._blocks[0] = SentBlock(until, first.pcm[until - first.start :])
 
-    def _parts(self, at: int) -> Iterator[Block]:
+    def _parts(self, at: int) -> Iterator[SentBlock]:
         for block in self._blocks:
             if block.start >= at:
                 yield block
             elif block.end > at:
-                yield Block(at, block.pcm[at - block.start :])
+                yield SentBlock(at, block.pcm[at - block.start :])
 
     def _cut(self, start: int, end: int) -> None:
-        blocks = deque[Block]()
+        blocks = deque[SentBlock]()
         for block in self._blocks:
             if block.end <= start or block.start >= end:
                 blocks.append(block)
                 continue
             if block.start < start:
-                blocks.append(Block(block.start, block.pcm[: start - block.start]))
+                blocks.append(SentBlock(block.start, block.pcm[: start - block.start]))
             if block.end > end:
-                blocks.append(Block(end, block.pcm[end - block.start :]))
+                blocks.append(SentBlock(end, block.pcm[end - block.start :]))
         self._blocks = blocks

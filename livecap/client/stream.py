@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from livecap.audio.live_source import Notice
-from livecap.client.options import Server
-from livecap.client.reconnect import Link, Patience
+from livecap.client.options import RemoteServer
+from livecap.client.reconnect import ReconnectingClient, ReconnectTimeouts
 from livecap.client.relay import Relay
 from livecap.client.wire import Wanted
 from livecap.errors import ConfigError, EngineFault, LivecapError
@@ -21,7 +21,7 @@ LEAVING = 5.0  # seconds for a goodbye; a name that is being looked up may take 
 TICK = 0.1  # seconds between two looks at whether there is a connection
 
 
-def open_stream(server: Server, wanted: Wanted, say: Callable[[str], None]) -> "RemoteStream":
+def open_stream(server: RemoteServer, wanted: Wanted, say: Callable[[str], None]) -> "RemoteStream":
     """A stream of a server that has accepted it. `say` is told what is being waited for.
 
     Raises ServerError if the server can't be reached or refuses, ConfigError without the package
@@ -50,7 +50,9 @@ class RemoteStream:
     is_behind = False  # servers don't say whether they leave out updates; `lag` tells
     speed = 0.0  # nor how fast they could be
 
-    def __init__(self, server: Server, wanted: Wanted, patience: Patience | None = None) -> None:
+    def __init__(
+        self, server: RemoteServer, wanted: Wanted, patience: ReconnectTimeouts | None = None
+    ) -> None:
         """Connects at once, in a thread of its own."""
         self._news = threading.Condition()  # guards all that follows
         self._relay = Relay(wanted)
@@ -58,7 +60,9 @@ class RemoteStream:
         self._error: LivecapError | None = None
         self._is_over = False  # the thread has ended
         self._loop = asyncio.new_event_loop()
-        self._link = Link(server, self._relay, self._news, patience or Patience(), self._tell)
+        self._link = ReconnectingClient(
+            server, self._relay, self._news, patience or ReconnectTimeouts(), self._tell
+        )
         self._task: asyncio.Task[None] | None = None
         self._is_leaving = False  # nobody wants anything any more
         # A daemon: whoever leaves at once need not wait for a server.

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from livecap.client import errors
 from livecap.client.errors import ServerError, Trouble
 from livecap.client.form import Form
-from livecap.client.options import Server
+from livecap.client.options import RemoteServer
 from livecap.client.wire import Frame, frame_of, inner, text
 from livecap.errors import LivecapError
-from livecap.output.push.backoff import Delays
+from livecap.output.push.backoff import Backoff
 
 RETRIED = frozenset({408, 409, 429, 500, 502, 503, 504})  # as OpenAI's clients do
 LARGEST = 256 << 20  # bytes of an answer: days of words
@@ -23,10 +23,10 @@ KEEPALIVE = (("TCP_KEEPIDLE", 60), ("TCP_KEEPINTVL", 20), ("TCP_KEEPCNT", 6))  #
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class UploadTimeouts:
     """Times in seconds."""
 
-    delays: Delays = field(default_factory=Delays)  # between two tries
+    delays: Backoff = field(default_factory=Backoff)  # between two tries
     connecting: float = 10.0
     sending: float = 60.0  # until the server takes more of the file
     tries: int = 6  # in a row that fail, until a file is given up
@@ -61,7 +61,7 @@ class Reply:
         return self.status in RETRIED if wanted is None else wanted == "true"
 
 
-class Refused(Exception):
+class UploadRefused(Exception):
     """The server does not want this file, or not like this."""
 
     def __init__(self, reply: Reply) -> None:
@@ -69,7 +69,7 @@ class Refused(Exception):
         self.reply = reply
 
 
-def greet(server: Server, patience: Patience) -> None:
+def greet(server: RemoteServer, patience: UploadTimeouts) -> None:
     """Find out whether the server is there and takes the key, before anything is sent to it.
 
     Raises ServerError.
@@ -83,10 +83,10 @@ def greet(server: Server, patience: Patience) -> None:
 
 
 def upload(
-    server: Server,
+    server: RemoteServer,
     route: str,
     form: Form,
-    patience: Patience,
+    patience: UploadTimeouts,
     *,
     pause: Callable[[float], None],
     say: Callable[[str], None],
@@ -109,7 +109,7 @@ def upload(
             if reply.status == 200:
                 return _json(server, reply)
             if not reply.is_retried:
-                raise Refused(reply)
+                raise UploadRefused(reply)
             why = reply.trouble(server.name)
         tries += 1
         is_patient = clock() - begun < patience.busy if why.is_busy else tries < patience.tries
@@ -120,7 +120,7 @@ def upload(
         pause(delay)
 
 
-def _json(server: Server, reply: Reply) -> Frame:
+def _json(server: RemoteServer, reply: Reply) -> Frame:
     try:
         return frame_of(reply.body)
     except ValueError as error:
@@ -130,7 +130,7 @@ def _json(server: Server, reply: Reply) -> Frame:
 
 
 def _exchange(
-    server: Server, patience: Patience, method: str, path: str, form: Form | None
+    server: RemoteServer, patience: UploadTimeouts, method: str, path: str, form: Form | None
 ) -> Reply:
     """One request. Raises OSError, HTTPException."""
     connection = _connection(server, patience.connecting)
@@ -153,7 +153,7 @@ def _exchange(
         connection.close()
 
 
-def _connection(server: Server, timeout: float) -> http.client.HTTPConnection:
+def _connection(server: RemoteServer, timeout: float) -> http.client.HTTPConnection:
     host, port = server.url.hostname or "", server.url.port
     if server.secure:
         return http.client.HTTPSConnection(host, port, timeout=timeout, context=server.secure)
@@ -170,7 +170,7 @@ def _keep_alive(sock: socket.socket, timeout: float) -> None:
 
 def _send(
     connection: http.client.HTTPConnection,
-    server: Server,
+    server: RemoteServer,
     method: str,
     path: str,
     form: Form | None,

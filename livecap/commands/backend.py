@@ -3,14 +3,14 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from livecap.client.options import Server, ServerOptions, refuse_local, server_of
+from livecap.client.options import RemoteServer, ServerOptions, refuse_local, server_of
 from livecap.client.request import Asked
 from livecap.client.wire import Wanted, split_hotwords
 from livecap.commands.arguments import model_of
 from livecap.commands.captioner import Captioner, Setup
-from livecap.commands.file_batch import BatchConfig, Start
+from livecap.commands.file_batch import BatchConfig, StartRun
 from livecap.config import VadConfig
-from livecap.runtime.runs import Run
+from livecap.runtime.runs import FileRun
 
 # What captions; it is given where to say what takes its time. Raises LivecapError.
 Begin = Callable[[Callable[[str], None]], Captioner]
@@ -55,7 +55,7 @@ def wanted(setup: Setup) -> Wanted:
     )
 
 
-def start_of(options: ServerOptions, config: BatchConfig) -> Start:
+def start_of(options: ServerOptions, config: BatchConfig) -> StartRun:
     """The same for files."""
     server = server_of(options)
     return _files_here() if server is None else _files_there(server, _asked(config))
@@ -70,7 +70,7 @@ def _here(setup: Setup) -> Begin:
     return begin
 
 
-def _there(server: Server, wanted: Wanted) -> Begin:
+def _there(server: RemoteServer, wanted: Wanted) -> Begin:
     def begin(say: Callable[[str], None]) -> Captioner:
         from livecap.client.stream import open_stream
 
@@ -87,14 +87,14 @@ def _asked(config: BatchConfig) -> Asked:
     return Asked(config.model, config.pull, config.decode, config.vad, config.run, config.read)
 
 
-def _files_here() -> Start:
+def _files_here() -> StartRun:
     def start(
         config: BatchConfig,
         open_outputs: Callable[[str], None],
         say: Callable[[str], None],
         *,
         times: bool,
-    ) -> Run:
+    ) -> FileRun:
         from livecap.commands.local_files import load_files
 
         return load_files(config, open_outputs, say, times=times)
@@ -102,14 +102,14 @@ def _files_here() -> Start:
     return start
 
 
-def _files_there(server: Server, asked: Asked) -> Start:
+def _files_there(server: RemoteServer, asked: Asked) -> StartRun:
     def start(
         config: BatchConfig,
         open_outputs: Callable[[str], None],
         say: Callable[[str], None],
         *,
         times: bool,
-    ) -> Run:
+    ) -> FileRun:
         from livecap.client.files import RemoteRun
 
         wanted = replace(asked, decode=config.decode, needs_words=times)

@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 from livecap.commands import bench_measures as measures
-from livecap.commands.bench_measures import Delays, Stretches
-from livecap.commands.bench_runs import Run, offline, perform, read, replay, stretches
+from livecap.commands.bench_measures import DelayPercentiles, Stretches
+from livecap.commands.bench_runs import SessionRun, offline, perform, read, replay, stretches
 from livecap.config import DecodeConfig, LiveOptions, ModelConfig, VadConfig
 from livecap.errors import ConfigError
 from livecap.events import RATE, Word
@@ -44,10 +44,10 @@ class BenchConfig:
 class Quality:
     """How late and how right. Error rates leave case and punctuation aside."""
 
-    commit: Delays  # end of a word to its commit
+    commit: DelayPercentiles  # end of a word to its commit
     timed_by: str  # what tells where words end: live or offline alignment, or nothing
-    first: Delays  # start of speech to its first text, be it a tail
-    final: Delays  # end of speech to the moment when all of it is said for good
+    first: DelayPercentiles  # start of speech to its first text, be it a tail
+    final: DelayPercentiles  # end of speech to the moment when all of it is said for good
     against: str  # what error rates compare with: the reference, or offline without one
     live_wer: float | None
     settled_wer: float | None  # of the same model offline; None without a reference
@@ -62,7 +62,7 @@ class Cost:
     rtf: float | None  # None where several sessions share the machine
     works: float | None  # hypotheses; None in real time
     capacity: float | None  # sessions that this machine can bear, estimated from one
-    lag: Delays  # audio that had come and was not heard
+    lag: DelayPercentiles  # audio that had come and was not heard
     kept_up: bool  # no session was ever so late that it counted as behind
 
 
@@ -140,7 +140,7 @@ def _reference(path: str) -> str:
 
 
 def _quality(
-    runs: Sequence[Run], spoken: Stretches, settled: Sequence[Word], reference: str | None
+    runs: Sequence[SessionRun], spoken: Stretches, settled: Sequence[Word], reference: str | None
 ) -> Quality:
     timed = [word for word in settled if word.end is not None]
     said = [word for run in runs for _, caption in run.captions for word in caption.words]
@@ -164,7 +164,7 @@ def _quality(
     )
 
 
-def _cost(runs: Sequence[Run], used: float, audio: float, late: float) -> Cost:
+def _cost(runs: Sequence[SessionRun], used: float, audio: float, late: float) -> Cost:
     """`used`: core-seconds; `late`: seconds of lag from which a session counts as behind."""
     lags = [lag for run in runs for lag in run.lags]
     busy, works = sum(run.busy for run in runs), [run.works for run in runs if run.works]

@@ -20,7 +20,7 @@ Answers = Callable[[Caption, int, int], bool]
 
 
 @dataclass(frozen=True, slots=True)
-class Delays:
+class DelayPercentiles:
     """Seconds."""
 
     p50: float | None
@@ -34,12 +34,12 @@ def percentile(values: Sequence[float], share: float) -> float:
     return float(np.percentile(np.asarray(values), 100 * share))
 
 
-def delays(values: Iterable[float | None]) -> Delays:
+def delays(values: Iterable[float | None]) -> DelayPercentiles:
     """Median and 95th percentile of those that are known."""
     every = list(values)
     found = [value for value in every if value is not None]
     p50, p95 = (round(percentile(found, share), 3) if found else None for share in (0.5, 0.95))
-    return Delays(p50, p95, len(found), len(every) - len(found))
+    return DelayPercentiles(p50, p95, len(found), len(every) - len(found))
 
 
 # Text

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from livecap.audio import Reader
+from livecap.audio import AudioReader
 from livecap.audio.prefetch import Pump, ReadConfig
 from livecap.commands.bench_measures import Captions, Stretches, joined
 from livecap.commands.file import FileRun, Progress
@@ -37,7 +37,7 @@ AT_ONCE = 30 * RATE  # samples whose voice activity is judged together
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class SessionRun:
     """What one session did. Moments are seconds since its audio began."""
 
     events: tuple[tuple[float, Event], ...]
@@ -58,7 +58,7 @@ class Run:
 
 def read(path: str) -> Pcm:
     """A recording -> 16 kHz mono on its own timeline; what is missing is silence."""
-    with Reader(Path(path)) as reader:
+    with AudioReader(Path(path)) as reader:
         blocks = list(reader)
     pcm = np.zeros(blocks[-1].end if blocks else 0, np.float32)
     for block in blocks:
@@ -74,7 +74,7 @@ def replay(
     decode: DecodeConfig,
     *,
     clock: Callable[[], float] = time.perf_counter,
-) -> Run:
+) -> SessionRun:
     """One session on the virtual clock, with the seconds that computing takes on the given one.
 
     What comes while the machine computes is pushed before it goes on.
@@ -114,7 +114,7 @@ def replay(
         batcher.cancel(lambda key: True)
         for state in stream.cancel():
             batcher.free(state)
-    return Run(tuple(events), tuple(lags), busy, jobs)
+    return SessionRun(tuple(events), tuple(lags), busy, jobs)
 
 
 def _decode(batcher: Batcher[int], stream: OnlineStream, job: DecodeJob) -> Hypothesis:
@@ -157,11 +157,11 @@ class _Listener:
         if at + PACED >= len(pcm):
             self.stream.finish()
 
-    def end(self) -> Run:
+    def end(self) -> SessionRun:
         self.is_over.wait()
         if self.failure:
             raise self.failure
-        return Run(tuple(self.events), tuple(self.lags), self.stream.busy)
+        return SessionRun(tuple(self.events), tuple(self.lags), self.stream.busy)
 
 
 def perform(
@@ -174,7 +174,7 @@ def perform(
     sessions: int = 1,
     clock: Callable[[], float] = time.monotonic,
     wait: Callable[[float], None] = time.sleep,
-) -> list[Run]:
+) -> list[SessionRun]:
     """Sessions in real time, each of the same recording; one starts after the other."""
     service = Service(loaded, silero, decode)
     try:

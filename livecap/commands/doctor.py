@@ -142,14 +142,14 @@ def voice_activity() -> Check:
 
 def decoding(sound: Path) -> Check:
     """PyAV reads a file and has the usual codecs."""
-    from livecap.audio import Reader
+    from livecap.audio import AudioReader
 
     try:
         import av
     except (ImportError, OSError) as error:
         return Check("fault", f"PyAV can't be loaded: {error}", REINSTALL_AV)
     try:
-        with Reader(sound) as reader:
+        with AudioReader(sound) as reader:
             samples = sum(len(block.pcm[0]) for block in reader)
     except LivecapError as error:
         return Check("fault", f"PyAV can't decode a plain WAV file: {error}", REINSTALL_AV)

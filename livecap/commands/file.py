@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from livecap.audio import Block
+from livecap.audio import AudioBlock
 from livecap.audio.prefetch import Opener, Pump
 from livecap.commands.doubt import Doubt
 from livecap.config import DecodeConfig, VadConfig
@@ -131,7 +131,7 @@ class FileRun:
         if self._stopping:
             # What a pipe has sent is not to be had again; a file still has what was not decoded.
             late = file.pump.take(ALL_BLOCKS, wait=False) if file.pump.is_live else None
-            blocks: list[Block] | None = late or []
+            blocks: list[AudioBlock] | None = late or []
             file.is_read = True
         else:
             blocks = file.pump.take(READ_BLOCKS, wait=False)
@@ -167,7 +167,7 @@ class FileRun:
         )
 
 
-def _joined(blocks: Iterable[Block]) -> Iterator[tuple[int, Rows]]:
+def _joined(blocks: Iterable[AudioBlock]) -> Iterator[tuple[int, Rows]]:
     """Blocks that follow each other -> one stretch."""
     start, rows = 0, list[Rows]()
     end = 0

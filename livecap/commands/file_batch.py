@@ -21,9 +21,9 @@ from livecap.config import DecodeConfig, ModelConfig, OutputConfig, VadConfig
 from livecap.errors import ConfigError, LivecapError, OutputError
 from livecap.events import RATE, Caption, Event, Language, Unrecognised
 from livecap.log import report
-from livecap.output import Options, Source, Writer, open_writer
+from livecap.output import NamedInput, Options, Writer, open_writer
 from livecap.output.lines import record, strict_json
-from livecap.runtime.runs import Progress, Run
+from livecap.runtime.runs import FileRun, Progress
 
 TIMED = frozenset({"srt", "vtt"})  # formats whose cues need the times of words
 WORDS = frozenset({"vtt", "json", "jsonl"})  # formats that can hold the times of every word
@@ -45,7 +45,7 @@ class BatchConfig:
     folders: Mapping[str, str] = field(default_factory=dict)  # of inputs, below what was named
 
 
-class Start(Protocol):
+class StartRun(Protocol):
     """Makes what captions, once the options are known to be sound. Raises LivecapError."""
 
     def __call__(
@@ -55,13 +55,13 @@ class Start(Protocol):
         say: Callable[[str], None],
         *,
         times: bool,
-    ) -> Run:
+    ) -> FileRun:
         """`open_outputs` is to be called with each input that could be opened; it raises
         OutputError. `say` writes a line for the user. `times`: words without their times won't do.
         """
 
 
-def run_batch(paths: Sequence[str], config: BatchConfig, start: Start) -> int:
+def run_batch(paths: Sequence[str], config: BatchConfig, start: StartRun) -> int:
     """Caption the files -> exit status. Raises LivecapError for what stops the whole run."""
     outputs = config.output
     if config.decode.words and not outputs.json_lines and WORDS.isdisjoint(outputs.names):
@@ -119,7 +119,7 @@ def _targets(paths: Sequence[str], config: BatchConfig) -> dict[str, Targets]:
         )
         for name in config.output.names
     }
-    sources = [Source(path, number, config.folders.get(path, "")) for path in paths]
+    sources = [NamedInput(path, number, config.folders.get(path, "")) for path in paths]
     return targets_of(sources, config.output, language, settings)
 
 
@@ -143,7 +143,7 @@ class _Batch:
         self.failed = 0
         self.begun = time.monotonic()
 
-    def caption(self, paths: Sequence[str], start: Start) -> int:
+    def caption(self, paths: Sequence[str], start: StartRun) -> int:
         run = start(self.config, self._open, self.display.say, times=self.options.words)
         self.begun = time.monotonic()
         with _stopping(run) as stopped:
@@ -268,7 +268,7 @@ def _emit(data: dict[str, object]) -> None:
 
 
 @contextmanager
-def _stopping(run: Run) -> Iterator[list[int]]:
+def _stopping(run: FileRun) -> Iterator[list[int]]:
     """Ctrl-C or SIGTERM finishes what was heard; a second one leaves at once."""
     caught: list[int] = []
 

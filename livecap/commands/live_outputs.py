@@ -6,12 +6,12 @@ from livecap.captions import preset
 from livecap.commands.targets import Targets, replacing
 from livecap.config import OutputConfig, Task
 from livecap.errors import ConfigError, OutputError
-from livecap.output import Options, Source, format_of, is_complete, plan, provenance
+from livecap.output import NamedInput, Options, format_of, is_complete, plan, provenance
 
 
 def targets_of(output: OutputConfig, language: str | None) -> Targets:
     """Where each format goes; nothing without -o. `language` is that of the text, if known."""
-    source = Source(time.strftime("live-%Y%m%d-%H%M%S"))
+    source = NamedInput(time.strftime("live-%Y%m%d-%H%M%S"))
     if output.output is None:
         if output.format:
             raise ConfigError(

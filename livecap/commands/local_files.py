@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 
-from livecap.audio import Reader
+from livecap.audio import AudioReader
 from livecap.audio.prefetch import Pump
 from livecap.commands.arguments import model_of
 from livecap.commands.file import FileRun
@@ -55,7 +55,7 @@ def load_files(
     )
 
 
-def _inside(reader: Reader, *, chosen: bool) -> Iterator[str]:
+def _inside(reader: AudioReader, *, chosen: bool) -> Iterator[str]:
     """What else a container has that could be meant, for the user."""
     rest = [track.describe() for track in reader.tracks if track.number != reader.track]
     if rest and not chosen:

@@ -28,7 +28,7 @@ def open_display(*, quiet: bool, files: int) -> Display:
     """The display that suits standard error."""
     if quiet:
         return Quiet()
-    return Bar(files) if sys.stderr.isatty() else Lines()
+    return Bar(files) if sys.stderr.isatty() else ProgressLines()
 
 
 class Quiet:
@@ -41,7 +41,7 @@ class Quiet:
     def close(self) -> None: ...
 
 
-class Lines:
+class ProgressLines:
     """A line now and then."""
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from livecap.commands.made_with import differences
 from livecap.config import OutputConfig
 from livecap.languages import NAMES
-from livecap.output import Source, copies, is_complete, plan, provenance, relabelled
+from livecap.output import NamedInput, copies, is_complete, plan, provenance, relabelled
 
 OTHERS = "was not written by livecap, or has been changed since"
 
@@ -18,7 +18,7 @@ OTHERS = "was not written by livecap, or has been changed since"
 class Targets:
     """One input's outputs."""
 
-    source: Source
+    source: NamedInput
     planned: Mapping[str, Path | None]  # by format, before a language is detected; None: stdout
     settings: Mapping[str, provenance.Settings] = field(default_factory=dict)  # by format
     todo: dict[str, Path | None] = field(default_factory=dict)  # those still to be written
@@ -29,7 +29,7 @@ class Targets:
 
 
 def targets_of(
-    sources: Sequence[Source],
+    sources: Sequence[NamedInput],
     output: OutputConfig,
     language: str | None,
     settings: Mapping[str, provenance.Settings] = MappingProxyType({}),

@@ -54,14 +54,14 @@ class Several:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class AttentionPlan:
     """How one batch attends, for every layer alike."""
 
     singles: Singles | None
     several: tuple[Several, ...]
 
 
-def plan(entries: Sequence[Entry], *, size: int, device: torch.device) -> Plan:
+def plan(entries: Sequence[Entry], *, size: int, device: torch.device) -> AttentionPlan:
     """Entries in batch order and the page size -> the plan of the batch."""
     singles: list[tuple[int, Entry]] = []
     several: list[Several] = []
@@ -72,7 +72,7 @@ def plan(entries: Sequence[Entry], *, size: int, device: torch.device) -> Plan:
         elif entry.rows:
             several.append(_several(entry, start, device))
         start += entry.rows
-    return Plan(_singles(singles, size, device) if singles else None, tuple(several))
+    return AttentionPlan(_singles(singles, size, device) if singles else None, tuple(several))
 
 
 def _several(entry: Entry, start: int, device: torch.device) -> Several:
@@ -125,7 +125,7 @@ def _is_even(owners: list[tuple[int, int, int]], singles: list[tuple[int, Entry]
     ]
 
 
-def attend(query: Tensor, keys: Tensor, values: Tensor, plan: Plan) -> Tensor:
+def attend(query: Tensor, keys: Tensor, values: Tensor, plan: AttentionPlan) -> Tensor:
     """Query [row, head, dim], a layer's keys and values [page, kv head, slot, dim] -> as the query.
 
     Heads share keys in equal groups where there are fewer key heads (grouped-query attention).

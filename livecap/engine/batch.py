@@ -6,13 +6,13 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from livecap.engine.attention import Entry, Plan, plan
+from livecap.engine.attention import AttentionPlan, Entry, plan
 from livecap.engine.pages import Pages
 from livecap.engine.request import Sequence
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class BatchEntry:
     """One sequence's part in a batch."""
 
     sequence: Sequence
@@ -30,22 +30,22 @@ class Turn:
 class Batch:
     """The rows of one forward pass."""
 
-    turns: tuple[Turn, ...]
+    turns: tuple[BatchEntry, ...]
     tokens: Tensor  # [row]
     positions: Tensor  # [row]
     slots: Tensor  # [2, row]: page and offset where its keys and values go
-    attention: Plan
-    memory: Plan | None
+    attention: AttentionPlan
+    memory: AttentionPlan | None
     embedded: tuple[tuple[int, Tensor], ...]  # from that row on, these [n, width] for the tokens
     wanted: Tensor  # [wanted]: rows whose logits are needed, a sequence's own in order
 
 
-def turn(sequence: Sequence, most: int) -> Turn:
+def turn(sequence: Sequence, most: int) -> BatchEntry:
     """A sequence's next part, of at most so many rows."""
     rows = min(sequence.todo, most)
     watch = sequence.request.watch
     start = sequence.cached
-    return Turn(
+    return BatchEntry(
         sequence,
         rows,
         is_last=rows == sequence.todo,
@@ -53,7 +53,9 @@ def turn(sequence: Sequence, most: int) -> Turn:
     )
 
 
-def pack(turns: Items[Turn], pages: Pages, memory: Pages | None, device: torch.device) -> Batch:
+def pack(
+    turns: Items[BatchEntry], pages: Pages, memory: Pages | None, device: torch.device
+) -> Batch:
     """The turns of a step -> its batch. Their tables grow as they need."""
     tokens: list[int] = []
     positions: list[int] = []

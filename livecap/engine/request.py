@@ -41,7 +41,7 @@ class Embedded:
 
 
 @dataclass(slots=True, eq=False)
-class Kept:
+class PrefixCache:
     """Keys and values that outlast a request: the beginning of its prompt.
 
     Whoever asks again and again about growing audio owns one, passes it with each request, one
@@ -65,7 +65,7 @@ class Request:
     draft: tuple[int, ...] = ()  # an earlier text: verified wherever decoding meets it; greedy only
     memory: Memory | None = None
     embedded: Embedded | None = None
-    kept: Kept | None = None
+    kept: PrefixCache | None = None
     # Names what lies at the first positions: those that `kept` has in common are not computed
     # again, and all of these are kept afterwards. It ends before the prompt does.
     identity: tuple[Hashable, ...] = ()

@@ -4,7 +4,7 @@ from itertools import takewhile
 
 import torch
 
-from livecap.engine.batch import Batch, Turn, pack, turn
+from livecap.engine.batch import Batch, BatchEntry, pack, turn
 from livecap.engine.pages import Pages, Table
 from livecap.engine.request import Request, Sequence
 
@@ -59,7 +59,7 @@ class Scheduler:
 
     def batch(self, memory: Pages | None, device: torch.device) -> Batch:
         """The running sequences' new rows: all single ones, and as much of prompts as fits."""
-        turns: list[Turn] = []
+        turns: list[BatchEntry] = []
         left = PREFILL
         for sequence in self.running:
             if sequence.logprobs:  # a token at a time: always

@@ -47,7 +47,7 @@ def load_model(checkpoint: Checkpoint, config: ModelConfig) -> Loaded:
 def _whisper(checkpoint: Checkpoint, config: ModelConfig, device: "torch.device") -> Loaded:
     from livecap.checkpoints import load_whisper
     from livecap.engine.layers import choose
-    from livecap.models.whisper.decoder import Room
+    from livecap.models.whisper.decoder import PoolSizes
     from livecap.models.whisper.model import LONGEST, Whisper
 
     segment = config.segment(LONGEST, LONGEST, "Whisper")
@@ -58,5 +58,5 @@ def _whisper(checkpoint: Checkpoint, config: ModelConfig, device: "torch.device"
     row = 2 * read.dims.decoder_layers * read.dims.width * precisions.decoder.itemsize
     fits = max(LARGEST_POOL // (row * read.dims.audio_positions), 1)
     batch = config.batch_size or min(BATCH, fits)
-    room = Room(batch, batch)
+    room = PoolSizes(batch, batch)
     return Loaded(Whisper(read, precisions, room=room, segment=segment, device=device), batch)

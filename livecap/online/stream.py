@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from livecap.events import RATE, Event, Voice
+from livecap.events import RATE, Event, VoiceActivity
 from livecap.online.config import StreamConfig
 from livecap.online.decoding import DecodeIncrementally, DecodeOnce
 from livecap.online.job import DecodeJob, Hypothesis
@@ -231,7 +231,7 @@ class OnlineStream:
         if updates and updates.turns and self.config.vad:
             for turn in turns:
                 at = self._buffer.media(turn.at) if turn.begins else self._buffer.media_end(turn.at)
-                self._transcript.append(Voice(at, begins=turn.begins))
+                self._transcript.append(VoiceActivity(at, begins=turn.begins))
 
     def _advance(self) -> None:
         """Let time go on until there is a job to wait for, or no more audio."""

@@ -16,7 +16,7 @@ ROOM = 1 << 12  # bytes of spaces after a growing place, at least
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class DocumentField:
     """One value of the object, and what stands before and after it."""
 
     name: str
@@ -37,7 +37,7 @@ class Document(Protocol):
 class DiskDocument:
     """A document in an output file. Holds no content in memory."""
 
-    def __init__(self, file: OutputFile, places: Sequence[Place], end: bytes) -> None:
+    def __init__(self, file: OutputFile, places: Sequence[DocumentField], end: bytes) -> None:
         self._file = file
         self._places = tuple(places)
         self._end = end
@@ -74,7 +74,7 @@ class DiskDocument:
         self._file.rewrite(lambda: self._parts(kept, tight))
         self._file.close(complete=complete)
 
-    def _grow(self, place: Place, data: bytes) -> None:
+    def _grow(self, place: DocumentField, data: bytes) -> None:
         size = self._used[place.name] + len(data) + len(place.after)
         room = {**self._room, place.name: max(ROOM, 2 * size)}
         self._file.rewrite(lambda: self._parts(self._places, room, place.name, data))
@@ -82,7 +82,11 @@ class DiskDocument:
         self._settle(self._places)
 
     def _parts(
-        self, places: Sequence[Place], room: dict[str, int], grown: str = "", more: bytes = b""
+        self,
+        places: Sequence[DocumentField],
+        room: dict[str, int],
+        grown: str = "",
+        more: bytes = b"",
     ) -> Iterator[bytes]:
         """The whole document, with `more` at the end of the place called `grown`."""
         for place in places:
@@ -97,14 +101,14 @@ class DiskDocument:
             yield extra + place.after + b" " * spare
         yield self._end
 
-    def _settle(self, places: Sequence[Place]) -> None:
+    def _settle(self, places: Sequence[DocumentField]) -> None:
         at = 0
         for place in places:
             self._start[place.name] = at + len(place.before)
             at += len(place.before) + self._room[place.name]
 
-    def _spaces(self, place: Place) -> bytes:
+    def _spaces(self, place: DocumentField) -> bytes:
         return b" " * (self._room[place.name] - len(place.content) - len(place.after))
 
-    def _place(self, name: str) -> Place:
+    def _place(self, name: str) -> DocumentField:
         return next(place for place in self._places if place.name == name)

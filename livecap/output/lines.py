@@ -11,13 +11,13 @@ from livecap.events import (
     Event,
     Gap,
     Language,
-    Pace,
+    PaceChange,
     Scores,
     Settled,
     Silence,
     Stalled,
     Unrecognised,
-    Voice,
+    VoiceActivity,
     Word,
 )
 from livecap.output.times import milliseconds, seconds, span
@@ -76,7 +76,7 @@ class Tsv:
         return ""
 
 
-class JsonLines:
+class JsonLinesFormat:
     """Every event, one JSON object a line; times in seconds."""
 
     def head(self) -> str:
@@ -95,10 +95,10 @@ def record(event: Event) -> dict[str, object]:
         return _caption(event)
     if isinstance(event, Language):
         return {"type": "language", "code": event.code, "probability": number(event.probability)}
-    if isinstance(event, Pace):
+    if isinstance(event, PaceChange):
         told = {"at": seconds(event.start), "lag": seconds(event.lag), "behind": event.behind}
         return {"type": "pace", **told}
-    if isinstance(event, Voice):
+    if isinstance(event, VoiceActivity):
         return {"type": "voice", "at": seconds(event.start), "begins": event.begins}
     if isinstance(event, Settled):
         return {"type": "settled", "at": seconds(event.start), "paused": event.paused}

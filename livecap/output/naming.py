@@ -26,7 +26,7 @@ JOINABLE = frozenset({"txt", "jsonl"})  # several of them in a row are still one
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class NamedInput:
     """One thing to caption."""
 
     path: str  # '-' for standard input
@@ -45,7 +45,7 @@ class Source:
 
 
 def plan(
-    sources: Sequence[Source],
+    sources: Sequence[NamedInput],
     formats: Sequence[str],
     *,
     output: str | None = None,
@@ -83,7 +83,7 @@ def plan(
 
 
 def relabelled(
-    source: Source, planned: Mapping[str, Path | None], output: str | None, language: str
+    source: NamedInput, planned: Mapping[str, Path | None], output: str | None, language: str
 ) -> dict[str, Path | None]:
     """Outputs that were planned without a language -> the same under the code of one.
 
@@ -105,7 +105,7 @@ class Beside:
 
     folder: str | None
 
-    def path(self, source: Source, base: str, ext: str) -> Path:
+    def path(self, source: NamedInput, base: str, ext: str) -> Path:
         """Where an output with this base name goes."""
         if self.folder is not None:
             return Path(self.folder, source.folder, f"{base}.{ext}")
@@ -119,7 +119,7 @@ class Template:
     pattern: str
     language: str
 
-    def path(self, source: Source, base: str, ext: str) -> Path:
+    def path(self, source: NamedInput, base: str, ext: str) -> Path:
         """Where an output goes; `base` stands for {stem}."""
         track = str(source.track or 0)
         values = {"stem": base, "ext": ext, "lang": self.language, "track": track}
@@ -127,7 +127,7 @@ class Template:
 
 
 def _distinct(
-    sources: Sequence[Source], formats: Sequence[str], place: Beside | Template
+    sources: Sequence[NamedInput], formats: Sequence[str], place: Beside | Template
 ) -> list[dict[str, Path | None]]:
     """The plainest names under which no output meets another one or an input."""
     taken = {_key(Path(source.path)) for source in sources if source.path != STDIN}
@@ -152,7 +152,7 @@ def _distinct(
     return [found[index] for index in range(len(sources))]
 
 
-def _base(source: Source, level: int) -> str:
+def _base(source: NamedInput, level: int) -> str:
     """The base name of a source's outputs: plainer at lower levels."""
     if level == 0:
         return source.stem
@@ -163,12 +163,12 @@ def _base(source: Source, level: int) -> str:
 
 
 def _outputs(
-    source: Source, formats: Sequence[str], place: Beside | Template, base: str
+    source: NamedInput, formats: Sequence[str], place: Beside | Template, base: str
 ) -> dict[str, Path | None]:
     return {ext: _fitting(place, source, base, ext) for ext in formats}
 
 
-def _fitting(place: Beside | Template, source: Source, base: str, ext: str) -> Path:
+def _fitting(place: Beside | Template, source: NamedInput, base: str, ext: str) -> Path:
     """The path, its name cut until the marker beside it fits the file system too."""
     path = place.path(source, base if base.strip(".") else "_", ext)
     head = path.name.removesuffix(f".{ext}")
@@ -183,7 +183,7 @@ def _fitting(place: Beside | Template, source: Source, base: str, ext: str) -> P
 
 
 def _one_file(
-    sources: Sequence[Source], formats: Sequence[str], output: str
+    sources: Sequence[NamedInput], formats: Sequence[str], output: str
 ) -> dict[str, Path | None]:
     """A file's name as given, or with each format's suffix."""
     path, named = Path(output), format_of(output)
@@ -215,7 +215,7 @@ def _one_file(
     return found
 
 
-def _to_stdout(sources: Sequence[Source], formats: Sequence[str]) -> dict[str, Path | None]:
+def _to_stdout(sources: Sequence[NamedInput], formats: Sequence[str]) -> dict[str, Path | None]:
     if len(formats) > 1 or (len(sources) > 1 and not JOINABLE.issuperset(formats)):
         raise ConfigError(
             "standard output holds one format, and several inputs only as txt or jsonl",

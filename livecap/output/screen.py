@@ -16,12 +16,12 @@ from livecap.events import (
     Event,
     Gap,
     Language,
-    Pace,
+    PaceChange,
     Settled,
     Silence,
     Stalled,
     Unrecognised,
-    Voice,
+    VoiceActivity,
 )
 from livecap.output.live_text import (
     Status,
@@ -50,7 +50,7 @@ CURSOR = "\x1b[?25h"
 
 
 @dataclass(slots=True)
-class Line:
+class ScreenLine:
     """One speaker's line that may still grow."""
 
     segment: int | None = None
@@ -76,7 +76,7 @@ class Screen:
         self._no_partials = no_partials
         self._say = say
         self._clock = clock
-        self._lines: dict[str | None, Line] = {}  # by speaker
+        self._lines: dict[str | None, ScreenLine] = {}  # by speaker
         self._above = ""  # painted rows that are to stand above the region
         self._last: str | None = None  # whose text went there last
         self._status: Status | None = None
@@ -99,7 +99,7 @@ class Screen:
                 self.notice(account(event))
             case Gap() | Unrecognised():
                 self._missing(event)
-            case Language() | Pace() | Voice() | Settled():
+            case Language() | PaceChange() | VoiceActivity() | Settled():
                 pass
         self._frame()
 
@@ -128,7 +128,7 @@ class Screen:
         self._send(ERASE + self._above + CURSOR)
 
     def _caption(self, event: Caption) -> None:
-        line = self._lines.setdefault(event.speaker, Line())
+        line = self._lines.setdefault(event.speaker, ScreenLine())
         if line.segment != event.segment:
             self._lift(event.speaker, line, whole=True)
             line.segment = event.segment
@@ -151,7 +151,7 @@ class Screen:
         if speaker in self._lines:
             self._lines[speaker].tail = ""
 
-    def _lift(self, speaker: str | None, line: Line, *, whole: bool) -> None:
+    def _lift(self, speaker: str | None, line: ScreenLine, *, whole: bool) -> None:
         """Full rows go above the region; with `whole`, all committed text, and the line is new."""
         if line.text.strip():
             rows = wrap(self._known(speaker, line), self._limit)
@@ -164,7 +164,7 @@ class Screen:
         if whole:
             line.text, line.fresh = "", True
 
-    def _known(self, speaker: str | None, line: Line) -> str:
+    def _known(self, speaker: str | None, line: ScreenLine) -> str:
         """The committed text; before it a label, for a new segment or if another spoke between."""
         if not line.fresh and speaker == self._last:
             return line.text
@@ -210,7 +210,7 @@ class Screen:
         rows = [row for who, line in spoken for row in self._rows(who, line, share)][-most:]
         return [*rows, self._paint(state, ASIDE)] if state else rows
 
-    def _rows(self, speaker: str | None, line: Line, most: int) -> list[str]:
+    def _rows(self, speaker: str | None, line: ScreenLine, most: int) -> list[str]:
         """A line and its tail in at most `most` rows, painted; of a long tail, the end."""
         known = self._known(speaker, line)
         space = " " if line.text and line.tail[:1].isspace() else ""

@@ -8,12 +8,12 @@ from livecap.events import (
     Event,
     Gap,
     Language,
-    Pace,
+    PaceChange,
     Settled,
     Silence,
     Stalled,
     Unrecognised,
-    Voice,
+    VoiceActivity,
 )
 from livecap.output.times import clock, milliseconds
 
@@ -103,7 +103,7 @@ def settled(shaper: Voices, event: Event) -> list[Cue]:
             return shaper.pause(event.start, event.end, event.speaker)
         case Gap():
             return shaper.pause(event.start, event.end)
-        case Language() | Pace() | Voice() | Settled() | Stalled():
+        case Language() | PaceChange() | VoiceActivity() | Settled() | Stalled():
             return []
 
 

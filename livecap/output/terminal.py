@@ -7,12 +7,12 @@ from typing import IO, TYPE_CHECKING, Protocol, TextIO
 
 from livecap.events import Caption, Event, Language
 from livecap.output.live_text import Status, account, label, plain
-from livecap.output.screen import Line, Screen
+from livecap.output.screen import Screen, ScreenLine
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["Lines", "Status", "Terminal", "open_terminal"]
+__all__ = ["PlainTerminal", "Status", "Terminal", "open_terminal"]
 
 
 class Terminal(Protocol):
@@ -51,20 +51,20 @@ def open_terminal(
 
         console = Console(file=file, force_terminal=True, force_jupyter=False)
     if console is None:
-        return Lines(file, quiet=quiet, say=say)
+        return PlainTerminal(file, quiet=quiet, say=say)
     if console.is_dumb_terminal or console.legacy_windows:
-        return Lines(console.file, quiet=quiet, say=say)
+        return PlainTerminal(console.file, quiet=quiet, say=say)
     return Screen(console, quiet=quiet, no_partials=no_partials, say=say, clock=clock)
 
 
-class Lines:
+class PlainTerminal:
     """One line for each stretch of speech, once it is final."""
 
     def __init__(self, file: IO[str], *, quiet: bool, say: Callable[[str], None]) -> None:
         self._file = file
         self._quiet = quiet
         self._say = say
-        self._lines: dict[str | None, Line] = {}  # by speaker
+        self._lines: dict[str | None, ScreenLine] = {}  # by speaker
         self._language: str | None = None  # the last that was detected
 
     def event(self, event: Event) -> None:
@@ -92,7 +92,7 @@ class Lines:
             self._write(speaker, line)
 
     def _caption(self, event: Caption) -> None:
-        line = self._lines.setdefault(event.speaker, Line())
+        line = self._lines.setdefault(event.speaker, ScreenLine())
         if line.segment != event.segment:
             self._write(event.speaker, line)
             line.segment = event.segment
@@ -100,7 +100,7 @@ class Lines:
         if event.final:
             self._write(event.speaker, line)
 
-    def _write(self, speaker: str | None, line: Line) -> None:
+    def _write(self, speaker: str | None, line: ScreenLine) -> None:
         text, line.text = plain(line.text).strip(), ""
         if not text:
             return

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from livecap.captions import Unmet
 from livecap.events import RATE, Caption, Event, Gap, Language, Unrecognised, Word
-from livecap.output.document import DiskDocument, Document, Place
+from livecap.output.document import DiskDocument, Document, DocumentField
 from livecap.output.files import OutputFile, OutputStream
 from livecap.output.lines import scores_record, seam, strict_json, word_record
 from livecap.output.times import seconds, span
@@ -84,7 +84,7 @@ class VerboseJson:
 class StreamDocument:
     """A document for what can't be written by position: goes out whole, at the end."""
 
-    def __init__(self, stream: OutputStream, places: Sequence[Place]) -> None:
+    def __init__(self, stream: OutputStream, places: Sequence[DocumentField]) -> None:
         self._stream = stream
         self._places = places
         self._content = {place.name: bytearray(place.content) for place in places}
@@ -141,18 +141,18 @@ def timed(word: Word) -> bool:
     return word.start is not None and word.end is not None
 
 
-def _places(task: str, language: str | None) -> list[Place]:
+def _places(task: str, language: str | None) -> list[DocumentField]:
     known = b"null" if language is None else _code(language)
     opened = b'{"task":' + _encode(task) + b',"language":'
     return [
-        Place("language", opened, known, grows=False),
-        Place("duration", b',"duration":', b"0.0", grows=False),
-        Place("text", b',"text":"', b"", b'"'),
-        Place("segments", b',"segments":[', b"", b"]"),
-        Place("words", b',"words":[', b"", b"]"),
-        Place("complete", b',"livecap":{"complete":', b"false", grows=False),
-        Place("gaps", b',"gaps":[', b"", b"]"),
-        Place("unrecognised", b',"unrecognised":[', b"", b"]"),
+        DocumentField("language", opened, known, grows=False),
+        DocumentField("duration", b',"duration":', b"0.0", grows=False),
+        DocumentField("text", b',"text":"', b"", b'"'),
+        DocumentField("segments", b',"segments":[', b"", b"]"),
+        DocumentField("words", b',"words":[', b"", b"]"),
+        DocumentField("complete", b',"livecap":{"complete":', b"false", grows=False),
+        DocumentField("gaps", b',"gaps":[', b"", b"]"),
+        DocumentField("unrecognised", b',"unrecognised":[', b"", b"]"),
     ]
 
 

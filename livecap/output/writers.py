@@ -12,7 +12,7 @@ from livecap.errors import ConfigError, OutputError
 from livecap.events import Event
 from livecap.output import verbose_json
 from livecap.output.files import OutputFile, OutputStream
-from livecap.output.lines import JsonLines, Text, Tsv
+from livecap.output.lines import JsonLinesFormat, Text, Tsv
 from livecap.output.subtitles import Srt, Vtt
 
 
@@ -33,7 +33,7 @@ class Writer(Protocol):
         """
 
 
-class Format(Protocol):
+class TextFormat(Protocol):
     """Events -> text that is appended for good, and what would follow if nothing more came."""
 
     def head(self) -> str: ...
@@ -52,12 +52,12 @@ class Options:
     task: Literal["transcribe", "translate"] = "transcribe"  # json
 
 
-LINES: MappingProxyType[str, Callable[[Options], Format]] = MappingProxyType(
+LINES: MappingProxyType[str, Callable[[Options], TextFormat]] = MappingProxyType(
     {
         "txt": lambda options: Text(),
         "srt": lambda options: Srt(options.layout),
         "vtt": lambda options: Vtt(options.layout, words=options.marked),
-        "jsonl": lambda options: JsonLines(),
+        "jsonl": lambda options: JsonLinesFormat(),
         "tsv": lambda options: Tsv(),
     }
 )
@@ -99,7 +99,7 @@ def format_of(path: Path | str) -> str | None:
 class FileWriter:
     """A format in a file: final text is appended, the draft stands behind it until replaced."""
 
-    def __init__(self, format: Format, file: OutputFile) -> None:
+    def __init__(self, format: TextFormat, file: OutputFile) -> None:
         self._format = format
         self._file = file
         self._final = 0  # bytes that never change again
@@ -137,7 +137,7 @@ class FileWriter:
 class StreamWriter:
     """A format on a stream: only what is final goes out, the rest when it is closed."""
 
-    def __init__(self, format: Format, stream: OutputStream) -> None:
+    def __init__(self, format: TextFormat, stream: OutputStream) -> None:
         self._format = format
         self._stream = stream
         self._send(format.head())
@@ -161,7 +161,7 @@ class StreamWriter:
             self._stream.write(text.encode("utf-8", "replace"))
 
 
-def _unmet(format: Format) -> Unmet:
+def _unmet(format: TextFormat) -> Unmet:
     return format.unmet if isinstance(format, Srt | Vtt) else Unmet()
 
 

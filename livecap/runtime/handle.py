@@ -9,7 +9,7 @@ import numpy as np
 
 from livecap.config import DecodeConfig
 from livecap.errors import LivecapError
-from livecap.events import RATE, Event, Pace
+from livecap.events import RATE, Event, PaceChange
 from livecap.online.config import StreamConfig
 from livecap.online.job import DecodeJob
 from livecap.online.stream import OnlineStream
@@ -244,7 +244,7 @@ class StreamHandle:
             return []
         lag, before = self.streams[0].backlog, self.is_behind
         self.is_behind = lag > (updates.interval if before else BEHIND_UPDATES * updates.interval)
-        pace = Pace(self.streams[0].reached, lag, self.is_behind)
+        pace = PaceChange(self.streams[0].reached, lag, self.is_behind)
         return [pace] if self.is_behind != before else []
 
 

@@ -25,7 +25,7 @@ class Progress:
 Report = tuple[str, Event] | Progress
 
 
-class Run(Protocol):
+class FileRun(Protocol):
     """Captions files, once."""
 
     @property

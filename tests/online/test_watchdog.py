@@ -141,7 +141,7 @@ def hears(job: DecodeJob) -> Hypothesis:
 
 def test_a_level_that_sinks_by_quarters_stays_captioned() -> None:
     """Each quarter 6 dB lower, with pauses: all of the speech is still found."""
-    with audio.Reader(SPEECH) as reader:
+    with audio.AudioReader(SPEECH) as reader:
         voice = np.concatenate([block.pcm[0] for block in reader])
     pause = np.random.default_rng(0).normal(0, 1e-4, 12 * RATE).astype(np.float32)
     quarter = np.concatenate([voice, pause, voice, pause])

@@ -26,10 +26,10 @@ from livecap.events import (
     Event,
     Gap,
     Language,
-    Pace,
+    PaceChange,
     Silence,
     Unrecognised,
-    Voice,
+    VoiceActivity,
     Word,
 )
 from livecap.models.load import Loaded
@@ -539,7 +539,7 @@ def test_overload_makes_updates_rarer_and_loses_nothing() -> None:
         valve.open()
         listener.end()
         assert listener.stream.lag == 0
-    paces = [event.behind for event in listener.events if isinstance(event, Pace)]
+    paces = [event.behind for event in listener.events if isinstance(event, PaceChange)]
     assert paces[0]
     assert not paces[-1]
     assert listener.words == [word.text for word in read(text)]
@@ -569,7 +569,9 @@ def test_a_little_audio_is_judged_if_no_more_comes(company: bool) -> None:
         stream.push(0, np.pad(said, (0, end - len(said)))[None])
         until(lambda: not stream.inbox.samples)
         time.sleep(0.1)  # the service has nothing to do
-        assert not any(isinstance(event, Voice) and not event.begins for event in stream.poll())
+        assert not any(
+            isinstance(event, VoiceActivity) and not event.begins for event in stream.poll()
+        )
         stream.push(
             end, np.zeros((1, MIN_JUDGED // 4), np.float32)
         )  # the end of the pause, and no more
@@ -578,7 +580,9 @@ def test_a_little_audio_is_judged_if_no_more_comes(company: bool) -> None:
         def has_ended() -> bool:
             if company:
                 other.push(next(heard), np.zeros((1, MIN_JUDGED), np.float32))
-            return any(isinstance(event, Voice) and not event.begins for event in stream.poll())
+            return any(
+                isinstance(event, VoiceActivity) and not event.begins for event in stream.poll()
+            )
 
         until(has_ended)
         stream.cancel()

@@ -16,7 +16,7 @@ from test_live_stream import CONFIG, Stream, audio, scripts, streams
 from test_silero import ours, package
 
 from livecap.config import VadConfig
-from livecap.events import RATE, Caption, Event, Settled, Voice
+from livecap.events import RATE, Caption, Event, Settled, VoiceActivity
 from livecap.online.stream import OnlineStream
 from livecap.vad.endpointer import FRAME, Edge, Endpointer, TurnEdge
 
@@ -62,19 +62,19 @@ def test_speech_that_breaks_off_at_a_gap_has_ended_there() -> None:
 
     def voices() -> Sequence[Event]:
         run.answer()
-        found = [event for event in run.events if isinstance(event, Voice)]
+        found = [event for event in run.events if isinstance(event, VoiceActivity)]
         run.events.clear()
         return found
 
     run.push(pcm)
-    assert voices() == [Voice(0, begins=True)]
+    assert voices() == [VoiceActivity(0, begins=True)]
     run.skip(4 * RATE)
-    assert voices() == [Voice(len(pcm) // 512 * 512, begins=False)]
+    assert voices() == [VoiceActivity(len(pcm) // 512 * 512, begins=False)]
     run.skip(4 * RATE)
     assert voices() == []
     later = run.end
     run.push(speak([Said(0, 960 * ms, 0)], before=160 * ms))
-    assert voices() == [Voice(later, begins=True)]  # not before its audio
+    assert voices() == [VoiceActivity(later, begins=True)]  # not before its audio
 
 
 @settings(max_examples=80, deadline=None)
@@ -83,7 +83,7 @@ def test_every_turn_is_settled_once_its_words_are_said(stream: Stream, seed: ran
     """Whatever the feeds, and whenever hypotheses come."""
     run = played(audio(stream), TOLD, sizes=(160, 9000, 33), turns=seed)
     events = run.events
-    voices = [event for event in events if isinstance(event, Voice)]
+    voices = [event for event in events if isinstance(event, VoiceActivity)]
     assert all(one.begins != other.begins for one, other in pairwise(voices))
     assert not voices or voices[0].begins
     times = [voice.start for voice in voices]
@@ -112,8 +112,8 @@ def test_turns_do_not_depend_on_the_pieces(script: list[Said], size: int) -> Non
 @given(stream=streams)
 def test_without_turns_nothing_of_them_is_told_and_all_else_is_the_same(stream: Stream) -> None:
     quiet, told = played(audio(stream), CONFIG), played(audio(stream), TOLD)
-    assert not any(isinstance(event, Voice | Settled) for event in quiet.events)
-    rest = [event for event in told.events if not isinstance(event, Voice | Settled)]
+    assert not any(isinstance(event, VoiceActivity | Settled) for event in quiet.events)
+    rest = [event for event in told.events if not isinstance(event, VoiceActivity | Settled)]
     assert rest == quiet.events
 
 
@@ -131,7 +131,7 @@ def test_the_beginning_of_a_turn_does_not_wait_for_hypotheses() -> None:
     run.push(speak([Said(0, 1600 * ms, 800 * ms)]))
     assert run.poll()  # and its hypothesis does not come
     run.push(speak([Said(1, 1600 * ms, 0)]))
-    assert [event.begins for event in live.events() if isinstance(event, Voice)] == [True]
+    assert [event.begins for event in live.events() if isinstance(event, VoiceActivity)] == [True]
 
 
 # -- endpoints ----------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from towers.train.manifest import BadManifest, read_manifest
 from towers.train.network import tower_of
 from towers.train.sprout import sprout
 from towers.train.synth import Lengths, synthesise
-from towers.train.vocabulary import Vocabulary, closed, read
+from towers.train.vocabulary import TrainingVocabulary, closed, read
 
 SUBFOLDER = "decoder"  # of a causal tower's folder, with the model that reads its rows
 N = TypeVar("N", int, float)
@@ -91,7 +91,7 @@ def _distill(options: argparse.Namespace) -> None:
     _join(tower / SUBFOLDER, options.model.resolve())
 
 
-def _opened(folder: Path) -> tuple[Any, Vocabulary]:
+def _opened(folder: Path) -> tuple[Any, TrainingVocabulary]:
     """A checkpoint in the official layout, to be trained. Raises Unusable, and OSError."""
     try:
         return load_model(folder), read(folder)

@@ -9,13 +9,13 @@ from torch import Tensor
 
 from towers.qwen3_windowed import CHUNK, CHUNK_ROWS, rows_of
 from towers.train.manifest import Utterance
-from towers.train.vocabulary import Vocabulary
+from towers.train.vocabulary import TrainingVocabulary
 
 ROW = 0.08  # seconds
 FRAMES = 100  # a second
 
 
-def labels(one: Utterance, vocabulary: Vocabulary, frames: int) -> Tensor | None:
+def labels(one: Utterance, vocabulary: TrainingVocabulary, frames: int) -> Tensor | None:
     """The token of each row [row], or `vocabulary.count` for none; None without times of words.
 
     A token's last row says nothing, so that two of the same are two. What follows a word without a
@@ -35,7 +35,7 @@ def labels(one: Utterance, vocabulary: Vocabulary, frames: int) -> Tensor | None
     return found
 
 
-def _spoken(one: Utterance, vocabulary: Vocabulary) -> list[tuple[int, float, float]]:
+def _spoken(one: Utterance, vocabulary: TrainingVocabulary) -> list[tuple[int, float, float]]:
     """Tokens with their starts and ends in seconds."""
     told = vocabulary.tokenizer.encode(one.text)
     places = [(start, end) for start, end in told.offsets]

@@ -22,7 +22,7 @@ from towers.train.loop import Losses, Schedule, Trainer, Workers
 from towers.train.manifest import Utterance
 from towers.train.masks import masked
 from towers.train.network import answer_loss, hear, tower_of, trained
-from towers.train.vocabulary import Vocabulary
+from towers.train.vocabulary import TrainingVocabulary
 
 ANGLE = 0.5  # weight of the angle between two rows beside their distance
 
@@ -75,7 +75,7 @@ def gap(student: Tensor, teacher: Tensor) -> Tensor:
 def distill(
     model: Any,
     student: Student,
-    vocabulary: Vocabulary,
+    vocabulary: TrainingVocabulary,
     utterances: Sequence[Utterance],
     mels: Features,
     folder: Path,

@@ -24,7 +24,7 @@ class Unspoken(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Voice:
+class EspeakVoice:
     """Who speaks, and how."""
 
     name: str  # as in en-us+f3
@@ -68,7 +68,9 @@ class Espeak:
         self._heard = _CALLBACK(self._take)  # kept: the library calls it
         self._library.espeak_SetSynthCallback(self._heard)
 
-    def say(self, text: str, voice: Voice) -> tuple[Pcm, tuple[tuple[str, float, float], ...]]:
+    def say(
+        self, text: str, voice: EspeakVoice
+    ) -> tuple[Pcm, tuple[tuple[str, float, float], ...]]:
         """Text -> audio at 16 kHz, and its words with their starts and ends in seconds.
 
         A word ends where the next one starts. Raises Unspoken for a voice that isn't there.

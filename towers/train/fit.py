@@ -19,7 +19,7 @@ from towers.train.loop import Losses, Schedule, Trainer, Workers
 from towers.train.manifest import Utterance
 from towers.train.masks import masked
 from towers.train.network import CtcHead, answer_loss, hear, tower_of, trained
-from towers.train.vocabulary import Vocabulary
+from towers.train.vocabulary import TrainingVocabulary
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class FitConfig:
 
 def fit(
     model: Any,
-    vocabulary: Vocabulary,
+    vocabulary: TrainingVocabulary,
     utterances: Sequence[Utterance],
     mels: Features,
     folder: Path,

@@ -21,7 +21,7 @@ from transformers import (
 from livecap.checkpoints.qwen3_asr_config import CHUNK, PREPROCESSOR
 from towers.qwen3_layers import BINS
 from towers.train.network import tower_of
-from towers.train.vocabulary import Vocabulary, write
+from towers.train.vocabulary import TrainingVocabulary, write
 
 AUDIO = (
     "encoder_layers", "encoder_attention_heads", "encoder_ffn_dim", "d_model", "output_dim",
@@ -34,7 +34,12 @@ TEXT = (
 
 
 def save_model(
-    model: Any, vocabulary: Vocabulary, folder: Path, *, dtype: torch.dtype, chunk: int = CHUNK
+    model: Any,
+    vocabulary: TrainingVocabulary,
+    folder: Path,
+    *,
+    dtype: torch.dtype,
+    chunk: int = CHUNK,
 ) -> None:
     """Weights, the vocabulary and the configs, which say that `chunk` seconds at once suit it."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -13,9 +13,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from towers import causal, qwen3_windowed
-from towers.layers import Block, dense
-from towers.qwen3_layers import Parts
-from towers.train.vocabulary import Vocabulary
+from towers.layers import EncoderBlock, dense
+from towers.qwen3_layers import TowerLayers
+from towers.train.vocabulary import TrainingVocabulary
 
 Kind = Literal["windowed", "causal"]
 
@@ -25,7 +25,7 @@ PROJECTOR = {"linear_1": "proj1", "linear_2": "proj2"}
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class TowerOutput:
     """What a tower made of a batch."""
 
     rows: list[Tensor]  # of each clip [row, hidden]
@@ -36,7 +36,7 @@ class Heard:
 class _Recorded:
     """A block whose rows are written down."""
 
-    block: Block
+    block: EncoderBlock
     rows: list[Tensor]
 
     def project(self, x: Tensor) -> Tensor:
@@ -68,29 +68,31 @@ def hear(
     window: int,
     dtype: torch.dtype = torch.float32,
     record: bool = False,
-) -> Heard:
+) -> TowerOutput:
     """Clips' mels [bins, frame] -> their rows, by one of the two towers. Gradients flow."""
     make = dense(dtype)
-    tower: qwen3_windowed.Tower | causal.Tower
+    tower: qwen3_windowed.WindowedTower | causal.CausalTower
     if kind == "windowed":
-        tower = qwen3_windowed.Tower(tensors, heads=heads, make=make, dtype=dtype, window=window)
+        tower = qwen3_windowed.WindowedTower(
+            tensors, heads=heads, make=make, dtype=dtype, window=window
+        )
     else:
-        tower = causal.Tower(tensors, heads=heads, make=make, dtype=dtype)
+        tower = causal.CausalTower(tensors, heads=heads, make=make, dtype=dtype)
     written: list[list[Tensor]] = _record(tower.parts) if record else []
-    if isinstance(tower, qwen3_windowed.Tower):
+    if isinstance(tower, qwen3_windowed.WindowedTower):
         rows = [
             found.stable
             for found, _ in tower.forward([tower.open() for _ in mels], mels, final=True)
         ]
         layers = [torch.split_with_sizes(one[0], [len(clip) for clip in rows]) for one in written]
-        return Heard(
+        return TowerOutput(
             rows, [[layer[n] for layer in layers] for n in range(len(mels) if layers else 0)]
         )
     rows = [found for found, _ in tower.forward([tower.open() for _ in mels], mels, final=True)]
-    return Heard(rows, _by_clip(written, [len(clip) for clip in rows]))
+    return TowerOutput(rows, _by_clip(written, [len(clip) for clip in rows]))
 
 
-def _record(parts: Parts) -> list[list[Tensor]]:
+def _record(parts: TowerLayers) -> list[list[Tensor]]:
     written: list[list[Tensor]] = [[] for _ in parts.layers]
     parts.layers = [_Recorded(b, w) for b, w in zip(parts.layers, written, strict=True)]  # type: ignore[misc]  # acts as one
     return written
@@ -112,7 +114,7 @@ def _by_clip(written: Sequence[Sequence[Tensor]], lengths: Sequence[int]) -> lis
 
 def answer_loss(
     model: Any,
-    vocabulary: Vocabulary,
+    vocabulary: TrainingVocabulary,
     rows: Sequence[Tensor],
     answers: Sequence[Sequence[int]],
 ) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from transformers import Qwen3ASRConfig, Qwen3ASRForConditionalGeneration
 
-from towers.train.vocabulary import Vocabulary
+from towers.train.vocabulary import TrainingVocabulary
 
 AUDIO = {
     "encoder_layers": 4,
@@ -36,7 +36,7 @@ TEXT = {
 }
 
 
-def sprout(vocabulary: Vocabulary, *, seed: int) -> Any:
+def sprout(vocabulary: TrainingVocabulary, *, seed: int) -> Any:
     """A new model with random weights."""
     torch.manual_seed(seed)
     ends = [vocabulary.special(name) for name in ("<|endoftext|>", "<|im_end|>")]

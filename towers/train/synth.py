@@ -17,7 +17,7 @@ from typing import Literal
 
 import numpy as np
 
-from towers.train.espeak import Espeak, Voice
+from towers.train.espeak import Espeak, EspeakVoice
 from towers.train.manifest import RATE, Pcm, Utterance, write_audio, write_manifest
 from towers.train.sentences import sentence
 
@@ -137,10 +137,12 @@ def _sentences(random: Random) -> Iterator[str]:
         yield sentence(random)
 
 
-def _voice(random: Random, split: Split) -> Voice:
+def _voice(random: Random, split: Split) -> EspeakVoice:
     variant = random.choice(UNHEARD if split == "test" else VARIANTS)
     name = f"{random.choice(ACCENTS)}+{variant}"
-    return Voice(name, random.randint(120, 210), random.randint(25, 75), random.randint(20, 80))
+    return EspeakVoice(
+        name, random.randint(120, 210), random.randint(25, 75), random.randint(20, 80)
+    )
 
 
 def _silence(random: Random, between: tuple[float, float]) -> Pcm:

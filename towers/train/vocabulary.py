@@ -24,7 +24,7 @@ PROMPT = ("system", "user", "assistant", "language", " English", " None")
 
 
 @dataclass(frozen=True, slots=True)
-class Vocabulary:
+class TrainingVocabulary:
     """Texts <-> ids. The special tokens come after those of text."""
 
     tokenizer: Tokenizer
@@ -67,7 +67,7 @@ class Vocabulary:
         return [*named, self.special("<asr_text>"), *self.encode(text), self.special("<|im_end|>")]
 
 
-def closed(texts: Iterable[str]) -> Vocabulary:
+def closed(texts: Iterable[str]) -> TrainingVocabulary:
     """A vocabulary in which every word of some texts is a token."""
     words = sorted({word for text in texts for word in text.replace(".", " ").split()})
     known = [*PROMPT, *words, *(f" {word}" for word in words)]
@@ -78,10 +78,12 @@ def closed(texts: Iterable[str]) -> Vocabulary:
     )
     tokenizer.train_from_iterator(known, trainer)
     count = tokenizer.get_vocab_size()
-    return Vocabulary(tokenizer, count, {name: count + n for n, name in enumerate(SPECIALS)})
+    return TrainingVocabulary(
+        tokenizer, count, {name: count + n for n, name in enumerate(SPECIALS)}
+    )
 
 
-def read(folder: Path) -> Vocabulary:
+def read(folder: Path) -> TrainingVocabulary:
     """The vocabulary of a checkpoint in the official layout. Raises KeyError if a special token is
     missing, and OSError.
     """
@@ -90,10 +92,10 @@ def read(folder: Path) -> Vocabulary:
     told = json.loads((folder / "tokenizer_config.json").read_text("utf-8"))
     added = {one["content"]: int(id) for id, one in told["added_tokens_decoder"].items()}
     specials = {name: added[name] for name in SPECIALS}
-    return Vocabulary(tokenizer, tokenizer.get_vocab_size(), specials)
+    return TrainingVocabulary(tokenizer, tokenizer.get_vocab_size(), specials)
 
 
-def write(vocabulary: Vocabulary, folder: Path) -> None:
+def write(vocabulary: TrainingVocabulary, folder: Path) -> None:
     """`vocab.json`, `merges.txt` and `tokenizer_config.json`, as the official checkpoints have."""
     told = json.loads(vocabulary.tokenizer.to_str())["model"]
     ids: dict[str, int] = told["vocab"]

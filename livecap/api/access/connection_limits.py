@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from livecap.api.access.refusal_pace import Pace
+from livecap.api.access.refusal_pace import RefusalPace
 
 NETWORK = 64  # bits of an IPv6 address that one customer has for all of theirs
 QUIET = 60.0  # seconds between two lines in the log
@@ -30,7 +30,7 @@ LOG = logging.getLogger("livecap.server")
 
 
 @dataclass(eq=False)
-class Place:
+class ConnectionSlot:
     """One connection's."""
 
     address: tuple[str, int]  # host and port of the client
@@ -56,8 +56,8 @@ class Crowd:
         self._each = each
         self._trusted = [ipaddress.ip_network(one, strict=False) for one in trusted]
         self._clock = clock
-        self.refusals = Pace(clock)  # of requests
-        self._places: dict[tuple[str, int], Place] = {}
+        self.refusals = RefusalPace(clock)  # of requests
+        self._places: dict[tuple[str, int], ConnectionSlot] = {}
         self._all: Counter[str] = Counter()  # by party
         self._waiting: Counter[str] = Counter()  # those of them without a request
         self._told = -QUIET  # when the log was last told
@@ -73,7 +73,7 @@ class Crowd:
         """Those without a whole request."""
         return self._waiting.total()
 
-    def enter(self, host: str, port: int) -> Place | None:
+    def enter(self, host: str, port: int) -> ConnectionSlot | None:
         """A place for a new connection; None if there is none."""
         who = party(host)
         is_full = self._is_over(self._all.total(), self._waiting.total(), self._most)
@@ -82,7 +82,7 @@ class Crowd:
         if is_full or is_greedy:
             self._refuse(host, is_greedy=is_greedy)
             return None
-        place = self._places[host, port] = Place((host, port), who)
+        place = self._places[host, port] = ConnectionSlot((host, port), who)
         self._all[who] += 1
         self._waiting[who] += 1
         return place
@@ -93,14 +93,14 @@ class Crowd:
         if place:
             self._settle(place)
 
-    def leave(self, place: Place) -> None:
+    def leave(self, place: ConnectionSlot) -> None:
         """It is closed."""
         self._settle(place)
         _less(self._all, place.party)
         if self._places.get(place.address) is place:
             del self._places[place.address]
 
-    def _settle(self, place: Place) -> None:
+    def _settle(self, place: ConnectionSlot) -> None:
         if place.is_waiting:
             place.is_waiting = False
             _less(self._waiting, place.party)
@@ -158,11 +158,11 @@ class CountedListener(socket.socket):
 class _Counted(socket.socket):
     """A connection, which gives its place back when it is closed."""
 
-    place: Place | None = None
+    place: ConnectionSlot | None = None
     crowd: Crowd
 
     @classmethod
-    def of(cls, connection: socket.socket, crowd: Crowd, place: Place) -> "_Counted":
+    def of(cls, connection: socket.socket, crowd: Crowd, place: ConnectionSlot) -> "_Counted":
         family, kind, proto = connection.family, connection.type, connection.proto
         found = cls(family, kind, proto, fileno=connection.detach())
         found.crowd, found.place = crowd, place

@@ -9,7 +9,7 @@ LONGEST = 0.5  # seconds that one may take
 PARTIES = 10_000  # addresses that are remembered
 
 
-class Pace:
+class RefusalPace:
     """`now`: seconds."""
 
     def __init__(self, now: Callable[[], float]) -> None:

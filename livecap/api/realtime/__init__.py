@@ -15,11 +15,11 @@ from livecap.api.realtime.actions import (
     Hearing,
     Open,
 )
-from livecap.api.realtime.connection import Catalogue, Connection, Limits, asks_for_beta
+from livecap.api.realtime.connection import Catalogue, Connection, SessionLimits, asks_for_beta
 from livecap.api.realtime.dialects import DIALECTS, Dialect
 from livecap.api.realtime.errors import Refusal, error_event, new_id, turned_away
 from livecap.api.realtime.session import RealtimeSession
-from livecap.api.realtime.settings import Settings
+from livecap.api.realtime.settings import SessionSettings
 from livecap.api.realtime.sizes import MOST as MOST_JSON
 from livecap.api.realtime.sizes import is_deep
 from livecap.api.realtime.views import Views, check_session
@@ -37,11 +37,11 @@ __all__ = [
     "Finish",
     "Frame",
     "Hearing",
-    "Limits",
     "Open",
     "RealtimeSession",
     "Refusal",
-    "Settings",
+    "SessionLimits",
+    "SessionSettings",
     "Views",
     "asks_for_beta",
     "check_session",

@@ -7,13 +7,13 @@ finished. Sources: OpenAI Realtime API, `input_audio_buffer`.
 from collections.abc import Sequence
 
 from livecap.api.realtime.actions import Drop, Feed, Finish, Open, Pcm
-from livecap.api.realtime.connection import Limits
+from livecap.api.realtime.connection import SessionLimits
 from livecap.api.realtime.errors import Refusal, error_event
 from livecap.api.realtime.formats import Int16, Intake
 from livecap.api.realtime.items import MS, Ledger, told
-from livecap.api.realtime.settings import Settings
-from livecap.api.realtime.turn_tracker import Ear
-from livecap.api.realtime.wire import Outbox
+from livecap.api.realtime.settings import SessionSettings
+from livecap.api.realtime.turn_tracker import TurnTracker
+from livecap.api.realtime.wire import ActionQueue
 from livecap.errors import EngineFault, LivecapError
 from livecap.events import RATE, Event
 
@@ -24,13 +24,15 @@ RETRY = 5 * RATE  # samples after which a stream that failed is tried again
 class Listener:
     """The audio buffer of a session, and the hearings that it goes to."""
 
-    def __init__(self, settings: Settings, limits: Limits, outbox: Outbox, ledger: Ledger) -> None:
+    def __init__(
+        self, settings: SessionSettings, limits: SessionLimits, outbox: ActionQueue, ledger: Ledger
+    ) -> None:
         self.settings = settings
         self._limits = limits
         self._outbox = outbox
         self._ledger = ledger
-        self._ears: dict[int, Ear] = {}  # that are not over, the oldest first
-        self._ear: Ear | None = None  # the one that audio goes to
+        self._ears: dict[int, TurnTracker] = {}  # that are not over, the oldest first
+        self._ear: TurnTracker | None = None  # the one that audio goes to
         self._opened = 0  # hearings so far
         self._clock = 0  # samples at 16 kHz that the resamplers have given
         self._intake: Intake | None = None  # None: nothing is held back
@@ -119,7 +121,7 @@ class Listener:
         if self._ear:
             self._empty()
 
-    def apply(self, settings: Settings) -> None:
+    def apply(self, settings: SessionSettings) -> None:
         """New settings, from the next item on. The format may change on an empty buffer alone."""
         before, self.settings = self.settings, settings
         ear = self._ear
@@ -185,11 +187,11 @@ class Listener:
         self._feed(ear, intake.feed(samples))
         ear.advance(intake.position)
 
-    def _open(self) -> Ear:
+    def _open(self) -> TurnTracker:
         self._opened += 1
         hearing, turns = self.settings.hearing, self.settings.turns
         self._outbox.do(Open(self._opened, hearing))
-        ear = Ear(
+        ear = TurnTracker(
             self._opened,
             hearing,
             self._ledger,
@@ -199,19 +201,19 @@ class Listener:
         self._ears[ear.number] = self._ear = ear
         return ear
 
-    def _feed(self, ear: Ear | None, pcm: Pcm) -> None:
+    def _feed(self, ear: TurnTracker | None, pcm: Pcm) -> None:
         """Count the audio, and give it to the ear if that still hears."""
         start, self._clock = self._clock, self._clock + pcm.shape[1]
         if ear and not ear.is_over and pcm.shape[1]:
             self._outbox.do(Feed(ear.number, start, pcm))
 
-    def _flush(self, ear: Ear | None) -> None:
+    def _flush(self, ear: TurnTracker | None) -> None:
         """What the resampler held back. The next audio gets a new one."""
         if self._intake:
             self._feed(ear, self._intake.flush())
             self._intake = None
 
-    def _end(self, ear: Ear) -> None:
+    def _end(self, ear: TurnTracker) -> None:
         """No more audio for it."""
         self._flush(ear)
         ear.is_finished, ear.stop = True, self._clock
@@ -241,7 +243,7 @@ class Listener:
         else:
             self._process()  # newer hearings need not wait for it any more
 
-    def _discard(self, ear: Ear) -> None:
+    def _discard(self, ear: TurnTracker) -> None:
         """Nothing more is wanted of it, unless it has items whose text is awaited."""
         if ear.is_over:
             ear.is_discarded = True
@@ -254,7 +256,7 @@ class Listener:
         else:
             ear.is_discarded = True
 
-    def _renew(self, ear: Ear) -> None:
+    def _renew(self, ear: TurnTracker) -> None:
         """Its configuration is old: the next audio goes to another, but for a turn's own."""
         if ear.is_stale and ear is self._ear and (ear.speaking is None or ear.is_over):
             self._end(ear)
@@ -272,7 +274,7 @@ class Listener:
             elif ear.follows:
                 return
 
-    def _close(self, ear: Ear) -> None:
+    def _close(self, ear: TurnTracker) -> None:
         del self._ears[ear.number]
         stop = self._clock if ear.stop is None else ear.stop
         if ear.error is None:

@@ -6,14 +6,14 @@ from typing import Any
 from msgspec import UNSET
 
 from livecap.api.realtime.audio_buffer import Listener
-from livecap.api.realtime.connection import Catalogue, Limits
+from livecap.api.realtime.connection import Catalogue, SessionLimits
 from livecap.api.realtime.dialects import Dialect, implied
 from livecap.api.realtime.errors import Refusal, invalid, missing, new_id
 from livecap.api.realtime.items import Ledger
-from livecap.api.realtime.settings import Settings
+from livecap.api.realtime.settings import SessionSettings
 from livecap.api.realtime.updates import known_model, paths, updated
 from livecap.api.realtime.views import flat, nested
-from livecap.api.realtime.wire import Message, Outbox
+from livecap.api.realtime.wire import ActionQueue, Message
 
 FLAT_DIALECTS = ("openai-beta", "mstar")
 
@@ -25,9 +25,9 @@ class Configuration:
         self,
         listener: Listener,
         ledger: Ledger,
-        outbox: Outbox,
+        outbox: ActionQueue,
         catalogue: Catalogue,
-        limits: Limits,
+        limits: SessionLimits,
         *,
         begun: int,
     ) -> None:
@@ -42,7 +42,7 @@ class Configuration:
         ledger.included = self._settings.included
 
     @property
-    def _settings(self) -> Settings:
+    def _settings(self) -> SessionSettings:
         return self._listener.settings
 
     def update(self, message: Message, *, is_pinned: bool) -> None:
@@ -93,6 +93,6 @@ class Configuration:
         spoken = replace(self._settings.transcription, asked=name, model=model)
         self._apply(replace(self._settings, transcription=spoken))
 
-    def _apply(self, settings: Settings) -> None:
+    def _apply(self, settings: SessionSettings) -> None:
         self._ledger.included = settings.included
         self._listener.apply(settings)

@@ -36,7 +36,7 @@ class Catalogue(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SessionLimits:
     """How much one session may ask for, and how strictly it is read."""
 
     min_commit_ms: int = 100  # audio that a commit needs; 0: any at all

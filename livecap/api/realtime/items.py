@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from livecap.api.realtime.dialects import PARTIAL, STALLED, TRANSCRIPTION
 from livecap.api.realtime.errors import Refusal, new_id
 from livecap.api.realtime.settings import WITH_LOGPROBS, WITH_PARTIALS, WITH_WORDS
-from livecap.api.realtime.wire import Outbox
+from livecap.api.realtime.wire import ActionQueue
 from livecap.errors import ConfigError, LivecapError
 from livecap.events import RATE, Word
 
@@ -53,7 +53,7 @@ class Item:
 class Ledger:
     """All items of a session. Keeps the texts of the last ones, and nothing of older ones."""
 
-    def __init__(self, outbox: Outbox, most: int, now: Callable[[], float]) -> None:
+    def __init__(self, outbox: ActionQueue, most: int, now: Callable[[], float]) -> None:
         """`most`: committed items that can be retrieved. `now`: Unix seconds."""
         self._outbox = outbox
         self._most = most

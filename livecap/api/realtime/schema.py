@@ -21,14 +21,14 @@ PLACE = re.compile(r" - at `\$([^`]*)`$")  # how msgspec tells where an error is
 MOST_IGNORED, LONGEST_PATH = 50, 200
 
 
-class Format(Struct):
+class AudioFormatFields(Struct):
     """`audio.input.format`."""
 
     type: Name | UnsetType | None = UNSET
     rate: int | UnsetType | None = UNSET
 
 
-class Transcription(Struct):
+class TranscriptionFields(Struct):
     """`audio.input.transcription`."""
 
     model: Name | UnsetType | None = UNSET
@@ -46,7 +46,7 @@ class NoiseReduction(Struct):
     strength: Annotated[float, Meta(ge=0, le=1)] | UnsetType | None = UNSET
 
 
-class TurnDetection(Struct):
+class TurnDetectionFields(Struct):
     """`audio.input.turn_detection`. The last three are about conversations."""
 
     type: Name | UnsetType | None = UNSET
@@ -62,10 +62,10 @@ class TurnDetection(Struct):
 class Input(Struct):
     """`audio.input`."""
 
-    format: Format | Name | UnsetType | None = UNSET
-    transcription: Transcription | UnsetType | None = UNSET
+    format: AudioFormatFields | Name | UnsetType | None = UNSET
+    transcription: TranscriptionFields | UnsetType | None = UNSET
     noise_reduction: NoiseReduction | UnsetType | None = UNSET
-    turn_detection: TurnDetection | Name | UnsetType | None = UNSET
+    turn_detection: TurnDetectionFields | Name | UnsetType | None = UNSET
 
 
 class Audio(Struct):
@@ -90,9 +90,9 @@ class Flat(Struct):
     """The beta's session object; `language` as SGLang-Omni's clients state it."""
 
     input_audio_format: Name | UnsetType | None = UNSET
-    input_audio_transcription: Transcription | UnsetType | None = UNSET
+    input_audio_transcription: TranscriptionFields | UnsetType | None = UNSET
     input_audio_noise_reduction: NoiseReduction | UnsetType | None = UNSET
-    turn_detection: TurnDetection | Name | UnsetType | None = UNSET
+    turn_detection: TurnDetectionFields | Name | UnsetType | None = UNSET
     language: Name | UnsetType | None = UNSET
     include: list[Name] | UnsetType | None = UNSET
     type: Any = UNSET

@@ -19,7 +19,7 @@ from msgspec import UNSET
 from livecap.api.realtime.actions import Action, Close
 from livecap.api.realtime.audio_buffer import Listener
 from livecap.api.realtime.configuration import Configuration
-from livecap.api.realtime.connection import Catalogue, Connection, Limits
+from livecap.api.realtime.connection import Catalogue, Connection, SessionLimits
 from livecap.api.realtime.errors import (
     Refusal,
     error_event,
@@ -30,9 +30,9 @@ from livecap.api.realtime.errors import (
 )
 from livecap.api.realtime.formats import Int16, audio_bytes
 from livecap.api.realtime.items import Ledger
-from livecap.api.realtime.settings import Settings
+from livecap.api.realtime.settings import SessionSettings
 from livecap.api.realtime.url import start
-from livecap.api.realtime.wire import Message, Outbox, decoded
+from livecap.api.realtime.wire import ActionQueue, Message, decoded
 from livecap.errors import LivecapError
 from livecap.events import Event
 
@@ -65,7 +65,7 @@ class RealtimeSession:
         self,
         connection: Connection,
         catalogue: Catalogue,
-        limits: Limits,
+        limits: SessionLimits,
         *,
         now: Callable[[], float],
     ) -> None:
@@ -75,7 +75,7 @@ class RealtimeSession:
         self._begun = int(now())
         self._start = start(connection, catalogue, limits)
         settings = self._start.settings
-        self._outbox = Outbox(settings.dialect)
+        self._outbox = ActionQueue(settings.dialect)
         self._ledger = Ledger(self._outbox, limits.items, now)
         self._listener = Listener(settings, limits, self._outbox, self._ledger)
         self._configuration = Configuration(
@@ -98,7 +98,7 @@ class RealtimeSession:
         }
 
     @property
-    def settings(self) -> Settings:
+    def settings(self) -> SessionSettings:
         """As they take effect now."""
         return self._listener.settings
 

@@ -23,7 +23,7 @@ INCLUDES = (WITH_LOGPROBS, WITH_PARTIALS, WITH_WORDS)
 
 
 @dataclass(frozen=True, slots=True)
-class TurnDetection:
+class TurnDetectionSettings:
     """How the server finds out that somebody has finished speaking."""
 
     type: TurnKind = "server_vad"
@@ -44,7 +44,7 @@ class TurnDetection:
 
 
 @dataclass(frozen=True, slots=True)
-class Transcription:
+class TranscriptionSettings:
     """By which model, and with what it is told."""
 
     asked: str  # the model as the client named it
@@ -57,17 +57,17 @@ class Transcription:
 
 
 @dataclass(frozen=True, slots=True)
-class Settings:
+class SessionSettings:
     """One session's configuration. Updates replace it whole."""
 
     dialect: Dialect
-    transcription: Transcription
-    initial: Transcription  # what `transcription: null` goes back to
+    transcription: TranscriptionSettings
+    initial: TranscriptionSettings  # what `transcription: null` goes back to
     encoding: Encoding = "pcm"
     stated_rate: int | None = None  # Hz, with the format
     usual_rate: int | None = None  # Hz, from the URL
     media_rate: int | None = None  # Hz: 16-bit audio of a media track, whatever was stated
-    stated_turns: TurnDetection | None = None
+    stated_turns: TurnDetectionSettings | None = None
     are_turns_stated: bool = False
     include: tuple[str, ...] | None = None
     ignored: tuple[str, ...] = ()  # fields of the last update that have no effect
@@ -82,13 +82,13 @@ class Settings:
         return AudioFormat("pcm", self.stated_rate or self.usual_rate or RATES[self.dialect])
 
     @property
-    def turns(self) -> TurnDetection | None:
+    def turns(self) -> TurnDetectionSettings | None:
         """Turn detection as it takes effect; None: the client commits."""
         if self.are_turns_stated:
             return self.stated_turns
         if self.transcription.asked in COMMITS_ITSELF or self.dialect not in WITH_TURNS:
             return None
-        return TurnDetection()
+        return TurnDetectionSettings()
 
     @property
     def included(self) -> frozenset[str]:
@@ -99,7 +99,7 @@ class Settings:
     @property
     def hearing(self) -> Hearing:
         """How the next stretch of audio is to be captioned."""
-        spoken, turns = self.transcription, self.turns or TurnDetection()
+        spoken, turns = self.transcription, self.turns or TurnDetectionSettings()
         only = spoken.languages[0] if len(spoken.languages) == 1 else None
         return Hearing(
             model=spoken.model,

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from livecap.api.realtime.actions import Hearing
 from livecap.api.realtime.items import Item, Ledger
 from livecap.errors import LivecapError
-from livecap.events import RATE, Caption, Event, Language, Settled, Stalled, Voice, Word
+from livecap.events import RATE, Caption, Event, Language, Settled, Stalled, VoiceActivity, Word
 from livecap.text.sentences import is_complete
 
 LONGEST_TURN = 120 * RATE  # samples: from here on a pause ends a turn, whatever was said
 
 
-class Ear:
+class TurnTracker:
     """What comes of one stream of audio.
 
     With turn detection its speech makes items, one after another, as long as `follows` holds.
@@ -53,9 +53,9 @@ class Ear:
     def take(self, event: Event) -> None:
         """What has been heard, in order."""
         match event:
-            case Voice(start=at, begins=True):
+            case VoiceActivity(start=at, begins=True):
                 self._begin(at)
-            case Voice(start=at):
+            case VoiceActivity(start=at):
                 self._pause(at)
             case Caption():
                 self._say(event)

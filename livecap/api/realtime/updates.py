@@ -18,9 +18,9 @@ from livecap.api.realtime.formats import G711_RATE, PCM_RATES, Encoding
 from livecap.api.realtime.settings import (
     INCLUDES,
     Eagerness,
-    Settings,
-    Transcription,
-    TurnDetection,
+    SessionSettings,
+    TranscriptionSettings,
+    TurnDetectionSettings,
     TurnKind,
 )
 from livecap.errors import ConfigError
@@ -67,8 +67,13 @@ FEW = 12  # languages of a model that are listed in a message
 
 
 def updated(
-    settings: Settings, body: object, catalogue: Catalogue, *, strict: bool, at: str = "session"
-) -> Settings:
+    settings: SessionSettings,
+    body: object,
+    catalogue: Catalogue,
+    *,
+    strict: bool,
+    at: str = "session",
+) -> SessionSettings:
     """Settings and a session object, nested or flat -> the settings after it.
 
     Raises Refusal, with the path from `at`, for the first field that can't be followed.
@@ -91,7 +96,7 @@ class _Update:
     """One update under way. `settings` are replaced step by step; a Refusal leaves them alone."""
 
     def __init__(
-        self, settings: Settings, catalogue: Catalogue, strict: bool, at: str, where: Paths
+        self, settings: SessionSettings, catalogue: Catalogue, strict: bool, at: str, where: Paths
     ) -> None:
         self.settings = settings
         self._catalogue = catalogue
@@ -100,7 +105,7 @@ class _Update:
         self._where = where
         self._ignored: list[str] = []
 
-    def apply(self, body: Mapping[str, object]) -> Settings:
+    def apply(self, body: Mapping[str, object]) -> SessionSettings:
         """The settings with all of it."""
         if self._where is FLAT:
             flat = schema.read(body, schema.Flat, self._at)
@@ -129,10 +134,10 @@ class _Update:
         return replace(self.settings, ignored=tuple(self._ignored[: schema.MOST_IGNORED]))
 
     @property
-    def _spoken(self) -> Transcription:
+    def _spoken(self) -> TranscriptionSettings:
         return self.settings.transcription
 
-    def _transcribe(self, transcription: Transcription) -> None:
+    def _transcribe(self, transcription: TranscriptionSettings) -> None:
         self.settings = replace(self.settings, transcription=transcription)
 
     def _path(self, part: str) -> str:
@@ -165,11 +170,11 @@ class _Update:
         if not isinstance(wanted.turn_detection, UnsetType):
             self._turns(wanted.turn_detection)
 
-    def _format(self, wanted: schema.Format | str | None) -> None:
+    def _format(self, wanted: schema.AudioFormatFields | str | None) -> None:
         path = self._path(self._where.format)
         named = wanted if isinstance(wanted, str) else UNSET
         rate: int | UnsetType | None = UNSET
-        if isinstance(wanted, schema.Format):
+        if isinstance(wanted, schema.AudioFormatFields):
             named, rate = wanted.type or "audio/pcm", wanted.rate
             named = UNSET if wanted.type is UNSET else named
             path = f"{path}.type"
@@ -193,7 +198,7 @@ class _Update:
             path = self._path(f"{self._where.format}.rate")
             raise invalid(path, f"Supported values are {', '.join(map(str, rates))}.")
 
-    def _transcription(self, wanted: schema.Transcription) -> None:
+    def _transcription(self, wanted: schema.TranscriptionFields) -> None:
         path = self._path(self._where.transcription)
         found, start = self._spoken, self.settings.initial
         if wanted.model is None:
@@ -215,22 +220,24 @@ class _Update:
             found = replace(found, delay=delay)
         self._transcribe(found)
 
-    def _turns(self, wanted: schema.TurnDetection | str | None) -> None:
+    def _turns(self, wanted: schema.TurnDetectionFields | str | None) -> None:
         path = self._path(self._where.turn_detection)
         if isinstance(wanted, str):
-            wanted = schema.TurnDetection(type=wanted)
+            wanted = schema.TurnDetectionFields(type=wanted)
         turns = None if wanted is None else self._detection(wanted, path)
         self.settings = replace(self.settings, stated_turns=turns, are_turns_stated=True)
 
-    def _detection(self, wanted: schema.TurnDetection, path: str) -> TurnDetection | None:
+    def _detection(
+        self, wanted: schema.TurnDetectionFields, path: str
+    ) -> TurnDetectionSettings | None:
         if wanted.type == "none":
             return None
-        before = self.settings.turns or TurnDetection()
+        before = self.settings.turns or TurnDetectionSettings()
         kind = before.type
         if not isinstance(wanted.type, UnsetType):
             kind = _chosen(wanted.type, get_args(TurnKind), f"{path}.type") or "server_vad"
-        found = before if kind == before.type else TurnDetection(type=kind)
-        usual = TurnDetection(type=kind)
+        found = before if kind == before.type else TurnDetectionSettings(type=kind)
+        usual = TurnDetectionSettings(type=kind)
         if kind == "semantic_vad":
             if not isinstance(wanted.eagerness, UnsetType):
                 eager = _chosen(wanted.eagerness, get_args(Eagerness), f"{path}.eagerness")

@@ -3,11 +3,11 @@
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from livecap.api.realtime.connection import Catalogue, Connection, Limits
+from livecap.api.realtime.connection import Catalogue, Connection, SessionLimits
 from livecap.api.realtime.dialects import DIALECTS, Dialect
 from livecap.api.realtime.errors import Refusal, invalid
 from livecap.api.realtime.formats import PCM_RATES
-from livecap.api.realtime.settings import Settings, Transcription
+from livecap.api.realtime.settings import SessionSettings, TranscriptionSettings
 from livecap.api.realtime.updates import updated
 
 # Together's way to state a format, after which the rate follows.
@@ -22,10 +22,10 @@ First = Literal["session.created", "transcription_session.created"]
 
 
 @dataclass(frozen=True, slots=True)
-class Start:
+class SessionStart:
     """What holds before the client has said anything."""
 
-    settings: Settings
+    settings: SessionSettings
     first: First
     is_pinned: bool  # the dialect was chosen by name, and no event changes it
     is_bare: bool  # the URL says nothing, which OpenAI's clients never do
@@ -33,7 +33,7 @@ class Start:
     fatal: Refusal | None  # to be told instead of it
 
 
-def start(connection: Connection, catalogue: Catalogue, limits: Limits) -> Start:
+def start(connection: Connection, catalogue: Catalogue, limits: SessionLimits) -> SessionStart:
     """The facts of a connection -> how its session begins. Raises nothing."""
     query = connection.query
     problems: list[Refusal] = []
@@ -48,13 +48,13 @@ def start(connection: Connection, catalogue: Catalogue, limits: Limits) -> Start
     if model is None:
         told = f"The model {query.get('model', '')!r} is not served here."
         fatal = Refusal("invalid_model", told)
-    asked = Transcription(query.get("model") or model or "", model or "")
-    settings = Settings(dialect, asked, asked, media_rate=connection.media_rate)
+    asked = TranscriptionSettings(query.get("model") or model or "", model or "")
+    settings = SessionSettings(dialect, asked, asked, media_rate=connection.media_rate)
     settings = _configured(settings, connection, catalogue, limits, problems)
 
     is_beta = dialect == "openai-beta" and query.get("intent") == "transcription"
     is_flat = is_beta or (pinned in ("openai-beta", "mstar"))
-    return Start(
+    return SessionStart(
         settings=settings,
         first="transcription_session.created" if is_flat else "session.created",
         is_pinned=pinned is not None,
@@ -65,12 +65,12 @@ def start(connection: Connection, catalogue: Catalogue, limits: Limits) -> Start
 
 
 def _configured(
-    settings: Settings,
+    settings: SessionSettings,
     connection: Connection,
     catalogue: Catalogue,
-    limits: Limits,
+    limits: SessionLimits,
     problems: list[Refusal],
-) -> Settings:
+) -> SessionSettings:
     """First what a client secret says, then what the URL does. Adds to `problems`."""
     query = connection.query
     said: list[tuple[str, object, bool]] = []

@@ -7,10 +7,10 @@ Source: OpenAI Realtime API, `session` of `session.updated`, and of the beta's
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from livecap.api.realtime.connection import Catalogue, Limits
+from livecap.api.realtime.connection import Catalogue, SessionLimits
 from livecap.api.realtime.errors import Refusal, new_id
 from livecap.api.realtime.formats import Encoding
-from livecap.api.realtime.settings import Settings, Transcription
+from livecap.api.realtime.settings import SessionSettings, TranscriptionSettings
 from livecap.api.realtime.updates import updated
 
 NAMES: dict[Encoding, str] = {"pcm": "audio/pcm", "ulaw": "audio/pcmu", "alaw": "audio/pcma"}
@@ -26,7 +26,7 @@ class Views:
     beta: dict[str, object]
 
 
-def nested(settings: Settings, session_id: str, expires_at: int | None) -> dict[str, object]:
+def nested(settings: SessionSettings, session_id: str, expires_at: int | None) -> dict[str, object]:
     """The GA session object."""
     form: dict[str, object] = {"type": NAMES[settings.encoding]}
     if settings.encoding == "pcm":
@@ -48,7 +48,7 @@ def nested(settings: Settings, session_id: str, expires_at: int | None) -> dict[
     }
 
 
-def flat(settings: Settings, session_id: str, expires_at: int | None) -> dict[str, object]:
+def flat(settings: SessionSettings, session_id: str, expires_at: int | None) -> dict[str, object]:
     """The beta's session object."""
     return {
         "id": session_id,
@@ -66,7 +66,7 @@ def flat(settings: Settings, session_id: str, expires_at: int | None) -> dict[st
 
 
 def check_session(
-    body: Mapping[str, object], catalogue: Catalogue, limits: Limits, *, beta: bool
+    body: Mapping[str, object], catalogue: Catalogue, limits: SessionLimits, *, beta: bool
 ) -> Views:
     """A session object, nested or flat, that sessions are to begin with -> how it takes effect.
 
@@ -76,15 +76,15 @@ def check_session(
     model = catalogue.canonical(None)
     if model is None:
         raise Refusal("model_not_found", "No model is served here.", param="model")
-    usual = Transcription(model, model)
-    settings = Settings("openai-beta" if beta else "openai", usual, usual)
+    usual = TranscriptionSettings(model, model)
+    settings = SessionSettings("openai-beta" if beta else "openai", usual, usual)
     at = "" if beta else "session"
     settings = updated(settings, body, catalogue, strict=limits.strict, at=at)
     session_id = new_id("sess")
     return Views(nested(settings, session_id, None), flat(settings, session_id, None))
 
 
-def _transcription(wanted: Transcription) -> dict[str, object]:
+def _transcription(wanted: TranscriptionSettings) -> dict[str, object]:
     told: dict[str, object] = {
         "model": wanted.asked,
         "language": wanted.language,
@@ -99,7 +99,7 @@ def _transcription(wanted: Transcription) -> dict[str, object]:
     return told
 
 
-def _turns(settings: Settings) -> dict[str, object] | None:
+def _turns(settings: SessionSettings) -> dict[str, object] | None:
     turns = settings.turns
     if turns is None:
         return None
@@ -113,7 +113,7 @@ def _turns(settings: Settings) -> dict[str, object] | None:
     }
 
 
-def _own(settings: Settings) -> dict[str, object]:
+def _own(settings: SessionSettings) -> dict[str, object]:
     return {
         "dialect": settings.dialect,
         "sample_rate": settings.form.rate,

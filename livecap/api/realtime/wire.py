@@ -96,7 +96,7 @@ def _append(text: str) -> Message:
     return Message(type=found.type, event_id=found.event_id, audio=found.audio)
 
 
-class Outbox:
+class ActionQueue:
     """What is to be done, in order, until someone takes it."""
 
     def __init__(self, dialect: Dialect) -> None:

@@ -25,8 +25,8 @@ from livecap.api.memory import give_back
 from livecap.api.server import client_secrets, status_routes, web
 from livecap.api.server.middleware import GONE, ID, Watch, request_id
 from livecap.api.server.paths import ANY, Slashes, nowhere, unknown
-from livecap.api.sessions.model_pool import Served
-from livecap.api.sessions.state import Parts
+from livecap.api.sessions.model_pool import PooledModel
+from livecap.api.sessions.state import AppState
 from livecap.api.viewers import routes as captions
 from livecap.api.webrtc import routes
 from livecap.api.webrtc.signalling import prepare
@@ -34,7 +34,9 @@ from livecap.errors import ConfigError, LivecapError
 from livecap.metrics import Metrics
 
 Realtime = Callable[[WebSocket], Awaitable[None]]  # one live session, on its socket
-Started = Callable[[asyncio.Task[Served]], None]  # the first model is warm, or could not be loaded
+Started = Callable[
+    [asyncio.Task[PooledModel]], None
+]  # the first model is warm, or could not be loaded
 
 # Pages of this machine, whatever port they come from.
 OWN_PAGES = r"https?://(localhost|[a-z0-9-]+\.localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?"
@@ -54,7 +56,7 @@ PASSED_ON = (
 
 
 def build(
-    parts: Parts, realtime: Realtime, transcriptions: Sequence[BaseRoute], started: Started
+    parts: AppState, realtime: Realtime, transcriptions: Sequence[BaseRoute], started: Started
 ) -> Starlette:
     """The application. Its first model is loaded from when it starts; `started` is told how."""
 
@@ -111,7 +113,7 @@ def build(
     )
 
 
-async def _get(parts: Parts) -> Served:
+async def _get(parts: AppState) -> PooledModel:
     """The first model; what else is slow on first use is loaded beside it."""
     served, _ = await asyncio.gather(parts.models.get(parts.models.default), prepare())
     return served

@@ -16,10 +16,10 @@ from starlette.routing import BaseRoute, Route
 from livecap.api.access.client_secrets import LONGEST, SHORTEST, USUAL, Secret
 from livecap.api.errors import ApiError, invalid
 from livecap.api.realtime import MOST_JSON, is_deep
-from livecap.api.realtime.connection import Limits
+from livecap.api.realtime.connection import SessionLimits
 from livecap.api.realtime.errors import Refusal
 from livecap.api.realtime.views import Views, check_session
-from livecap.api.sessions.state import Parts
+from livecap.api.sessions.state import AppState
 
 Kind = TypeVar("Kind")
 
@@ -55,9 +55,9 @@ class _Beta(msgspec.Struct):
     client_secret: _Holder | None = None
 
 
-def routes(parts: Parts) -> list[BaseRoute]:
+def routes(parts: AppState) -> list[BaseRoute]:
     """The routes, for the application."""
-    made = _Routes(parts)
+    made = _ClientSecretRoutes(parts)
     return [
         Route("/v1/realtime/client_secrets", made.current, methods=["POST"]),
         Route("/v1/realtime/transcription_sessions", made.beta, methods=["POST"]),
@@ -65,8 +65,8 @@ def routes(parts: Parts) -> list[BaseRoute]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Routes:
-    parts: Parts
+class _ClientSecretRoutes:
+    parts: AppState
 
     async def current(self, request: Request) -> Response:
         """POST /v1/realtime/client_secrets."""
@@ -90,7 +90,7 @@ class _Routes:
 
     def _checked(self, session: Mapping[str, object], *, beta: bool) -> Views:
         """How a configuration takes effect. Checked now: a browser could do nothing about it."""
-        limits = Limits(strict=self.parts.config.strict)
+        limits = SessionLimits(strict=self.parts.config.strict)
         try:
             return check_session(session, self.parts.models, limits, beta=beta)
         except Refusal as error:

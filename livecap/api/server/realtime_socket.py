@@ -22,9 +22,9 @@ from livecap.api.realtime import (
 from livecap.api.server.uvicorn_websocket import let_in
 from livecap.api.sessions.admission import Ticket
 from livecap.api.sessions.calls import NO_CALL, no_call
-from livecap.api.sessions.outbox import Outbox
+from livecap.api.sessions.outbox import FrameQueue
 from livecap.api.sessions.session import Carried
-from livecap.api.sessions.state import Parts
+from livecap.api.sessions.state import AppState
 from livecap.api.viewers import Part
 from livecap.api.webrtc.sideband import attend
 
@@ -33,7 +33,7 @@ UNKNOWN = 4000  # as sockets are closed that ask for a model which there isn't
 GOODBYE = 5.0  # seconds for what still has to be sent to a client that is let go
 
 
-def endpoint(parts: Parts) -> Callable[[WebSocket], Awaitable[None]]:
+def endpoint(parts: AppState) -> Callable[[WebSocket], Awaitable[None]]:
     """The route's handler."""
 
     async def realtime(websocket: WebSocket) -> None:
@@ -71,7 +71,7 @@ def endpoint(parts: Parts) -> Callable[[WebSocket], Awaitable[None]]:
     return realtime
 
 
-async def _attend(parts: Parts, websocket: WebSocket, call_id: str) -> None:
+async def _attend(parts: AppState, websocket: WebSocket, call_id: str) -> None:
     """Listen to and speak in a call that somebody has opened over WebRTC."""
     call = parts.calls.find(call_id)
     if call is None:
@@ -93,11 +93,11 @@ class _Socket:
     """One connection that was let in."""
 
     def __init__(
-        self, parts: Parts, websocket: WebSocket, decision: Decision, ticket: Ticket
+        self, parts: AppState, websocket: WebSocket, decision: Decision, ticket: Ticket
     ) -> None:
         query = dict(websocket.query_params)
         self._websocket = websocket
-        self._outbox = Outbox()
+        self._outbox = FrameQueue()
         self._idle = parts.config.idle_timeout or None
         connection = Connection(
             query=query,

@@ -18,10 +18,10 @@ from livecap.api.options import ServeConfig, is_loopback, keys_of, refuse_expose
 from livecap.api.server import listen, tls
 from livecap.api.server.app import build
 from livecap.api.server.realtime_socket import endpoint
-from livecap.api.server.uvicorn_server import SIGNALLED, Server, settings
-from livecap.api.sessions.model_pool import Models, Served, load_served, served_name
-from livecap.api.sessions.state import Parts, assemble
-from livecap.api.transcriptions import Limits, Outcome, routes
+from livecap.api.server.uvicorn_server import SIGNALLED, CaptionServer, settings
+from livecap.api.sessions.model_pool import ModelPool, PooledModel, load_served, served_name
+from livecap.api.sessions.state import AppState, assemble
+from livecap.api.transcriptions import Outcome, UploadLimits, routes
 from livecap.checkpoints import Checkpoint, resolve
 from livecap.config import LiveOptions, ModelConfig, Task
 from livecap.errors import LivecapError
@@ -57,7 +57,7 @@ def run_serve(config: ServeConfig, live: LiveOptions, run: ModelConfig) -> int:
             signing=signing,
         )
         bound = listen.counted(bound, parts.crowd, secure=secure is not None)
-        return Run(parts, where, secure, _hint(config)).until_stopped(bound)
+        return ServerRun(parts, where, secure, _hint(config)).until_stopped(bound)
     finally:
         for one in bound:
             one.close()
@@ -97,23 +97,23 @@ def _hint(config: ServeConfig) -> str:
     return ""
 
 
-def models_of(config: ServeConfig, run: ModelConfig) -> Models:
+def models_of(config: ServeConfig, run: ModelConfig) -> ModelPool:
     """The models that are named. Raises LivecapError for one that isn't on this machine."""
     found: dict[str, Checkpoint] = {}
     for name in config.model:
         checkpoint = resolve(name, pull=config.pull)
         found.setdefault(served_name(checkpoint), checkpoint)
 
-    def load(name: str) -> Served:
+    def load(name: str) -> PooledModel:
         return load_served(name, found[name], run)
 
-    return Models(tuple(found), load, config.aliases)
+    return ModelPool(tuple(found), load, config.aliases)
 
 
-def transcription_routes(parts: Parts) -> Sequence[BaseRoute]:
+def transcription_routes(parts: AppState) -> Sequence[BaseRoute]:
     """The routes for files, counted."""
     config, metrics = parts.config, parts.metrics
-    limits = Limits(upload=config.upload_limit, duration=config.max_duration * RATE)
+    limits = UploadLimits(upload=config.upload_limit, duration=config.max_duration * RATE)
 
     def told(outcome: Outcome) -> None:
         problem, seconds = outcome.problem, outcome.audio / RATE
@@ -128,16 +128,18 @@ def transcription_routes(parts: Parts) -> Sequence[BaseRoute]:
     return routes(parts.models, parts.admission, limits, told=told)
 
 
-class Run:
+class ServerRun:
     """One run of the server, reached at the URL `where`."""
 
-    def __init__(self, parts: Parts, where: str, secure: ssl.SSLContext | None, hint: str) -> None:
+    def __init__(
+        self, parts: AppState, where: str, secure: ssl.SSLContext | None, hint: str
+    ) -> None:
         self._parts = parts
         self._where = where
         self._hint = hint  # what else users need to know of it
         self._failure: LivecapError | None = None  # why it can't go on
         app = build(parts, endpoint(parts), transcription_routes(parts), self._started)
-        self.server = Server(
+        self.server = CaptionServer(
             settings(app, secure, parts.crowd, trusted=parts.config.trust_proxy),
             parts.drain,
             parts.config.grace,
@@ -162,7 +164,7 @@ class Run:
             os._exit(status)
         return status
 
-    def _started(self, task: asyncio.Task[Served]) -> None:
+    def _started(self, task: asyncio.Task[PooledModel]) -> None:
         """The first model is warm; without it there is nothing to serve."""
         if task.cancelled():
             return

@@ -13,13 +13,13 @@ from starlette.routing import BaseRoute, Route
 
 from livecap.api.errors import ApiError, loading, unknown_model
 from livecap.api.sessions.admission import stopping
-from livecap.api.sessions.state import Parts
+from livecap.api.sessions.state import AppState
 
 OWNER = "livecap"
 SOON = 2  # seconds after which to ask again whether the model is ready
 
 
-def routes(parts: Parts) -> list[BaseRoute]:
+def routes(parts: AppState) -> list[BaseRoute]:
     """The routes, for the application."""
     pages = _Pages(parts, int(time.time()))
     return [
@@ -33,7 +33,7 @@ def routes(parts: Parts) -> list[BaseRoute]:
 
 @dataclass(frozen=True, slots=True)
 class _Pages:
-    parts: Parts
+    parts: AppState
     created: int  # Unix seconds: since when the models are served
 
     async def models(self, request: Request) -> Response:

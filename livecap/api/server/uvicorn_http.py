@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from livecap.api.server.uvicorn_websocket import Settings
+from livecap.api.server.uvicorn_websocket import UvicornConfig
 
 
 class PromptHead(H11Protocol):
@@ -59,7 +59,7 @@ class PromptHead(H11Protocol):
         is_ours = self in self.connections
         is_waiting = is_ours and (self.cycle is None or self.cycle.response_complete)
         if is_ours and not is_waiting:
-            assert isinstance(self.config, Settings)
+            assert isinstance(self.config, UvicornConfig)
             self.config.crowd.settle(self.client)
         if is_waiting and self.late is None:
             self.late = self.loop.call_later(self.patience, self.transport.close)

@@ -13,7 +13,7 @@ from starlette.applications import Starlette
 from livecap.api.access.connection_limits import Crowd
 from livecap.api.server.linger import Lingering
 from livecap.api.server.uvicorn_http import PromptHead
-from livecap.api.server.uvicorn_websocket import FirmSocket, Settings
+from livecap.api.server.uvicorn_websocket import FirmSocket, UvicornConfig
 from livecap.api.sessions.drain import Drain
 from livecap.log import report
 
@@ -30,12 +30,12 @@ def settings(
     crowd: Crowd,
     *,
     trusted: Sequence[str] = (),
-) -> Settings:
+) -> UvicornConfig:
     """How uvicorn runs the application; with `secure`, over TLS. `crowd` is told of requests.
 
     `trusted`: addresses and networks of proxies that say whom they speak for.
     """
-    made = Settings(
+    made = UvicornConfig(
         Lingering(app, crowd),
         loop="asyncio",
         http=PromptHead,
@@ -57,7 +57,7 @@ def settings(
     return made
 
 
-class Server(uvicorn.Server):
+class CaptionServer(uvicorn.Server):
     """uvicorn's, but that it stops as livecap's commands do: what was heard is finished first."""
 
     def __init__(

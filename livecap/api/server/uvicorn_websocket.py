@@ -25,7 +25,7 @@ BEFORE = 4 << 10  # bytes of a message, until it has
 LEFT = 256 << 10  # bytes that are still read of one who is refused
 
 
-class Settings(uvicorn.Config):
+class UvicornConfig(uvicorn.Config):
     """uvicorn's, and who counts the connections."""
 
     crowd: Crowd
@@ -44,7 +44,7 @@ class FirmSocket(WebSocketsSansIOProtocol):
     def __init__(self, config: uvicorn.Config, *further: Any, **options: Any) -> None:
         """See uvicorn."""
         super().__init__(config, *further, **options)
-        assert isinstance(config, Settings)
+        assert isinstance(config, UvicornConfig)
         self.crowd = config.crowd
         self.conn.max_message_size = BEFORE
 

@@ -15,7 +15,7 @@ LATER = 5  # seconds after which one who was refused may ask again
 UNMEASURED = 8  # sessions of a model that is still to be loaded, until it tells how many it bears
 
 
-class Room(Protocol):
+class ServiceCapacity(Protocol):
     """What is asked of a `runtime.service.Service`."""
 
     @property
@@ -52,7 +52,12 @@ class Admission:
     """Counts who is in. To be used from the event loop alone."""
 
     def __init__(
-        self, drain: Drain, *, sessions: int, uploads: int, room: Callable[[str], Room | None]
+        self,
+        drain: Drain,
+        *,
+        sessions: int,
+        uploads: int,
+        room: Callable[[str], ServiceCapacity | None],
     ) -> None:
         """`sessions`: at most; 0: what the machine bears. `room`: a model's name -> its service, if
         it is loaded.

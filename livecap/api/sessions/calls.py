@@ -7,7 +7,7 @@ from collections.abc import Coroutine
 from typing import Any, Protocol
 
 from livecap.api.errors import ApiError
-from livecap.api.sessions.outbox import Outbox
+from livecap.api.sessions.outbox import FrameQueue
 
 NO_CALL = "call_not_found"
 
@@ -29,10 +29,10 @@ class OpenCall(Protocol):
     def is_ingest(self) -> bool:
         """Whether it came by WHIP."""
 
-    def join(self, outbox: Outbox) -> None:
+    def join(self, outbox: FrameQueue) -> None:
         """Put the session as it is, and all frames from now on, there too."""
 
-    def leave(self, outbox: Outbox) -> None:
+    def leave(self, outbox: FrameQueue) -> None:
         """No more."""
 
     async def take(self, message: str | bytes) -> None:

@@ -7,7 +7,7 @@ BACKLOG = 16 << 20  # bytes of messages that may wait before the client is held 
 EACH = 100  # bytes that a message takes, whatever is in it
 
 
-class Inbox:
+class MessageQueue:
     """In order. For the event loop alone."""
 
     def __init__(self) -> None:

@@ -35,7 +35,7 @@ OF_OPENAI = re.compile(r"gpt-[a-z0-9.-]{1,80}")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Served:
+class PooledModel:
     """A model that is ready."""
 
     name: str
@@ -44,10 +44,10 @@ class Served:
     service: "Service"
 
 
-Load = Callable[[str], Served]  # a canonical name -> the model, warm; slow, and in a thread
+Load = Callable[[str], PooledModel]  # a canonical name -> the model, warm; slow, and in a thread
 
 
-def load_served(name: str, checkpoint: Checkpoint, run: ModelConfig) -> Served:
+def load_served(name: str, checkpoint: Checkpoint, run: ModelConfig) -> PooledModel:
     """Read the weights, start the service and warm it up. Raises LivecapError."""
     from livecap.config import DecodeConfig
     from livecap.models.load import load_model
@@ -58,7 +58,7 @@ def load_served(name: str, checkpoint: Checkpoint, run: ModelConfig) -> Served:
     silero = load()
     service = Service(loaded, silero, DecodeConfig())
     service.warm_up()
-    return Served(name, loaded, silero, service)
+    return PooledModel(name, loaded, silero, service)
 
 
 def served_name(checkpoint: Checkpoint) -> str:
@@ -67,7 +67,7 @@ def served_name(checkpoint: Checkpoint) -> str:
     return checkpoint.folder.name if folder.is_dir() else checkpoint.name
 
 
-class Models:
+class ModelPool:
     """The models by name. For the event loop alone, but for `close`."""
 
     def __init__(self, names: Sequence[str], load: Load, aliases: Mapping[str, str]) -> None:
@@ -79,14 +79,16 @@ class Models:
         self.names = tuple(dict.fromkeys(names))
         self._load = load
         self._one_at_a_time = threading.Lock()
-        self._loading: dict[str, asyncio.Future[Served]] = {}  # under way or done, never failed
+        self._loading: dict[
+            str, asyncio.Future[PooledModel]
+        ] = {}  # under way or done, never failed
         self._aliases = dict.fromkeys(HOSTED, self.default)
         for alias, target in aliases.items():
             meant = self._spelt(target)
             if meant is None:
                 raise ConfigError(
                     f"--alias {alias}={target}: no such model is served",
-                    remedy=f"Served are: {', '.join(self.names)}.",
+                    remedy=f"PooledModel are: {', '.join(self.names)}.",
                 )
             self._aliases[alias] = meant
 
@@ -125,7 +127,7 @@ class Models:
         served = self.loaded(model)
         return () if served is None else served.loaded.model.languages
 
-    def loaded(self, name: str) -> Served | None:
+    def loaded(self, name: str) -> PooledModel | None:
         """The model of a canonical name, if it is warm, and has not broken off."""
         future = self._loading.get(name)
         if future is None or not future.done() or future.cancelled():
@@ -133,7 +135,7 @@ class Models:
         served = future.result()
         return None if served.service.failure else served
 
-    async def get(self, name: str) -> Served:
+    async def get(self, name: str) -> PooledModel:
         """The model of a canonical name; the first who asks has it loaded, and all wait for that.
 
         Raises the LivecapError that kept it from loading. Who asks after that has it tried again.
@@ -163,12 +165,12 @@ class Models:
         known = find_known(name)
         return known.name if known and known.name in self.names else None
 
-    def _begin(self, name: str) -> asyncio.Future[Served]:
+    def _begin(self, name: str) -> asyncio.Future[PooledModel]:
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[Served] = loop.create_future()
+        future: asyncio.Future[PooledModel] = loop.create_future()
 
-        def settle(outcome: Served | LivecapError) -> None:
-            if isinstance(outcome, Served):
+        def settle(outcome: PooledModel | LivecapError) -> None:
+            if isinstance(outcome, PooledModel):
                 future.set_result(outcome)
             else:
                 del self._loading[name]
@@ -176,7 +178,7 @@ class Models:
                 future.exception()  # that nobody waited any more is no fault
 
         def work() -> None:
-            outcome: Served | LivecapError = EngineFault(
+            outcome: PooledModel | LivecapError = EngineFault(
                 f"{name} could not be loaded", remedy="The server's log says why"
             )
             try:

@@ -12,7 +12,7 @@ TOO_SLOW = Close(1013, "the client reads too slowly")
 PATIENCE = 10.0  # seconds that one frame may take to be sent
 
 
-class Outbox:
+class FrameQueue:
     """Frames of one session. For the event loop alone.
 
     A frame that may be replaced (`coalesce`) takes the place of the one with the same key that

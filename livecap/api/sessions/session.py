@@ -5,12 +5,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from livecap.api.realtime import Connection, Limits, RealtimeSession
+from livecap.api.realtime import Connection, RealtimeSession, SessionLimits
 from livecap.api.sessions.admission import Ticket
-from livecap.api.sessions.inbox import Inbox
+from livecap.api.sessions.inbox import MessageQueue
 from livecap.api.sessions.session_metrics import Observer
 from livecap.api.sessions.session_runner import Carrier, Mouth
-from livecap.api.sessions.state import Parts
+from livecap.api.sessions.state import AppState
 from livecap.api.viewers import Part
 
 AHEAD = 30.0  # seconds of audio that may wait before further messages do
@@ -21,9 +21,11 @@ HELD = 0.1  # seconds after which that is looked at again, should nothing have b
 class Carried:
     """One session. Its messages come by `inbox`, and its frames go to the mouth that is given."""
 
-    def __init__(self, parts: Parts, connection: Connection, ticket: Ticket, mouth: Mouth) -> None:
+    def __init__(
+        self, parts: AppState, connection: Connection, ticket: Ticket, mouth: Mouth
+    ) -> None:
         config = parts.config
-        self.inbox = Inbox()
+        self.inbox = MessageQueue()
         self._ticket = ticket
         self._hub = parts.hub
         self._is_lost = False
@@ -31,7 +33,7 @@ class Carried:
         self._session = RealtimeSession(
             connection,
             parts.models,
-            Limits(
+            SessionLimits(
                 min_commit_ms=config.min_commit_ms,
                 max_session_s=config.session_length,
                 idle_s=config.idle_timeout,

@@ -25,7 +25,7 @@ from livecap.api.realtime import (
 )
 from livecap.api.realtime.formats import Int16
 from livecap.api.realtime.session import Expiry
-from livecap.api.sessions.model_pool import Served
+from livecap.api.sessions.model_pool import PooledModel
 from livecap.api.sessions.session_metrics import Observer
 from livecap.api.sessions.stream_options import heard_by
 from livecap.api.viewers import Speaker
@@ -40,8 +40,8 @@ LONG = MOST_JSON  # characters of a message that take some milliseconds to read:
 class Pool(Protocol):
     """What is asked of the models that are served."""
 
-    def loaded(self, name: str) -> Served | None: ...
-    async def get(self, name: str) -> Served: ...
+    def loaded(self, name: str) -> PooledModel | None: ...
+    async def get(self, name: str) -> PooledModel: ...
 
 
 class Mouth(Protocol):
@@ -192,7 +192,7 @@ class Carrier:
         if not self._is_away:
             self._do(())
 
-    def _listen(self, number: int, ear: _Ear, served: Served) -> None:
+    def _listen(self, number: int, ear: _Ear, served: PooledModel) -> None:
         """Open the stream, and give it what has come meanwhile."""
         try:
             live, decode = heard_by(ear.config, served.loaded.model, self._options)

@@ -13,10 +13,10 @@ from livecap.api.access.auth import Door
 from livecap.api.access.client_secrets import Secrets
 from livecap.api.access.connection_limits import Crowd
 from livecap.api.options import ServeConfig
-from livecap.api.sessions.admission import Admission, Room
+from livecap.api.sessions.admission import Admission, ServiceCapacity
 from livecap.api.sessions.calls import Calls
 from livecap.api.sessions.drain import Drain
-from livecap.api.sessions.model_pool import Models
+from livecap.api.sessions.model_pool import ModelPool
 from livecap.api.viewers import Hub
 from livecap.api.viewers.active import Stage
 from livecap.api.viewers.history import History
@@ -30,12 +30,12 @@ METRICS_KEY = "LIVECAP_METRICS_KEY"  # of the environment
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Parts:
+class AppState:
     """The server's parts. None of them knows of HTTP but the door."""
 
     config: ServeConfig
     live: LiveOptions  # how live sessions are captioned
-    models: Models
+    models: ModelPool
     drain: Drain
     admission: Admission
     secrets: Secrets
@@ -51,14 +51,14 @@ class Parts:
 
 def assemble(
     config: ServeConfig,
-    models: Models,
+    models: ModelPool,
     *,
     live: LiveOptions = LiveOptions(),  # noqa: B008 - frozen
     keys: Sequence[str] = (),
     hosts: Sequence[str] = (),
     addresses: Sequence[str] = (),
     signing: bytes | None = None,
-) -> Parts:
+) -> AppState:
     """Options and models -> the parts. `keys` open the server; `hosts` are this machine's names,
     `addresses` those by which others reach it, if it listens to them;
     `signing`: the key that client secrets are signed with, if it outlives the process.
@@ -67,7 +67,7 @@ def assemble(
     """
     drain = Drain()
 
-    def room(name: str) -> Room | None:
+    def room(name: str) -> ServiceCapacity | None:
         served = models.loaded(name)
         return served.service if served else None
 
@@ -95,7 +95,7 @@ def assemble(
         proof=secrets.proof,
     )
     drain.then = hub.stop
-    return Parts(
+    return AppState(
         config,
         live,
         models,

@@ -17,47 +17,47 @@ from starlette.types import Receive, Scope, Send
 from livecap.api.errors import ApiError, response, unknown_model
 from livecap.api.transcriptions import sse
 from livecap.api.transcriptions.form import TranscriptionRequest, read
-from livecap.api.transcriptions.job import Job, Service
+from livecap.api.transcriptions.job import Job, JobService
 from livecap.api.transcriptions.keep_alive import Patient
-from livecap.api.transcriptions.limits import Limits
-from livecap.api.transcriptions.plan import Model, Plan, plan
-from livecap.api.transcriptions.source import Source, problem_of
-from livecap.api.transcriptions.upload import Body, Gone, Upload, check_head, receiving
+from livecap.api.transcriptions.limits import UploadLimits
+from livecap.api.transcriptions.plan import PlannedModel, TranscriptionPlan, plan
+from livecap.api.transcriptions.source import UploadedFile, problem_of
+from livecap.api.transcriptions.upload import ClientGone, RequestBody, Upload, check_head, receiving
 from livecap.config import Task
 from livecap.errors import LivecapError
 
 
-class Loaded(Protocol):
+class LoadedModel(Protocol):
     """See `livecap.models.load.Loaded`."""
 
     @property
-    def model(self) -> Model: ...
+    def model(self) -> PlannedModel: ...
 
 
-class Served(Protocol):
+class ModelUse(Protocol):
     """A model that is ready, and what computes for it."""
 
     @property
     def name(self) -> str: ...
     @property
-    def loaded(self) -> Loaded: ...
+    def loaded(self) -> LoadedModel: ...
     @property
     def silero(self) -> object | None: ...
     @property
-    def service(self) -> Service: ...
+    def service(self) -> JobService: ...
 
 
-class Models(Protocol):
+class ModelSource(Protocol):
     """The models that this server has."""
 
     def canonical(self, name: str | None) -> str | None:
         """The name of the model that a client calls so; None if there is no such model."""
 
-    async def get(self, name: str) -> Served:
+    async def get(self, name: str) -> ModelUse:
         """The model of that canonical name, loaded on first use. Raises LivecapError, ApiError."""
 
 
-class Admission(Protocol):
+class UploadAdmission(Protocol):
     """How many uploads there may be at once."""
 
     def upload(self) -> AbstractContextManager[object] | ApiError:
@@ -88,9 +88,9 @@ class _Call:
 
 
 def routes(
-    models: Models,
-    admission: Admission,
-    limits: Limits,
+    models: ModelSource,
+    admission: UploadAdmission,
+    limits: UploadLimits,
     *,
     told: Callable[[Outcome], None] = lambda outcome: None,
 ) -> list[Route]:
@@ -116,9 +116,9 @@ class Endpoint:
     def __init__(
         self,
         task: Task,
-        models: Models,
-        admission: Admission,
-        limits: Limits,
+        models: ModelSource,
+        admission: UploadAdmission,
+        limits: UploadLimits,
         told: Callable[[Outcome], None],
     ) -> None:
         self._task = task
@@ -131,8 +131,8 @@ class Endpoint:
         """Answers one request; a client that has left gets no answer."""
         clock = asyncio.get_running_loop().time
         begun, call = clock(), _Call(scope, receive, send)
-        body = Body(receive, self._limits)
-        with suppress(Gone):
+        body = RequestBody(receive, self._limits)
+        with suppress(ClientGone):
             try:
                 await self._take(call, body)
             except ApiError as error:
@@ -141,7 +141,7 @@ class Endpoint:
             took = clock() - begun
             self._told(Outcome(self._task, call.model, call.audio, took, call.problem))
 
-    async def _take(self, call: _Call, body: Body) -> None:
+    async def _take(self, call: _Call, body: RequestBody) -> None:
         headers = Headers(scope=call.scope)
         check_head(headers, self._limits)
         place = self._admission.upload()
@@ -157,7 +157,7 @@ class Endpoint:
         served = await self._served(asked, call)
         has_vad = served.silero is not None
         planned = await asyncio.to_thread(plan, asked, served.loaded.model, has_vad=has_vad)
-        source = Source(upload.take(), upload.size, upload.kind)
+        source = UploadedFile(upload.take(), upload.size, upload.kind)
         made = Job(source, served.service, planned, self._limits, is_streamed=asked.stream)
         async with made as job:
             try:
@@ -166,7 +166,7 @@ class Endpoint:
             finally:
                 call.audio = job.duration
 
-    async def _served(self, asked: TranscriptionRequest, call: _Call) -> Served:
+    async def _served(self, asked: TranscriptionRequest, call: _Call) -> ModelUse:
         name = self._models.canonical(asked.model)
         if name is None:
             raise unknown_model(asked.model or "")
@@ -177,7 +177,7 @@ class Endpoint:
             raise problem_of(error) from error
 
     async def _answer(
-        self, call: _Call, job: Job, asked: TranscriptionRequest, planned: Plan
+        self, call: _Call, job: Job, asked: TranscriptionRequest, planned: TranscriptionPlan
     ) -> None:
         if asked.stream:
             call.problem = await sse.stream(
@@ -207,7 +207,7 @@ async def _unless_gone(work: Coroutine[None, None, None], receive: Receive) -> N
     try:
         await asyncio.wait((doing, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not doing.done():
-            raise Gone
+            raise ClientGone
         doing.result()
     finally:
         for task in (doing, leaving):

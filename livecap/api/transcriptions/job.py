@@ -13,9 +13,9 @@ from types import TracebackType
 from typing import Protocol
 
 from livecap.api.errors import NO_RETRY, ApiError, fault
-from livecap.api.transcriptions.limits import Limits
-from livecap.api.transcriptions.plan import Plan
-from livecap.api.transcriptions.source import Decoder, Source, head, problem_of
+from livecap.api.transcriptions.limits import UploadLimits
+from livecap.api.transcriptions.plan import TranscriptionPlan
+from livecap.api.transcriptions.source import SourceDecoder, UploadedFile, head, problem_of
 from livecap.config import DecodeConfig
 from livecap.errors import AudioError, LivecapError
 from livecap.events import Event
@@ -39,7 +39,7 @@ class FileStream(Protocol):
     def in_flight(self) -> int: ...
 
 
-class Service(Protocol):
+class JobService(Protocol):
     """What computes; see `runtime.service`."""
 
     def open(
@@ -52,10 +52,10 @@ class Job:
 
     def __init__(
         self,
-        source: Source,
-        service: Service,
-        plan: Plan,
-        limits: Limits,
+        source: UploadedFile,
+        service: JobService,
+        plan: TranscriptionPlan,
+        limits: UploadLimits,
         *,
         is_streamed: bool = False,
     ) -> None:
@@ -73,7 +73,7 @@ class Job:
         self._stopped = threading.Event()
         self._told = threading.Event()  # the stream has news, for the thread
         self._stream: FileStream | None = None  # once there is audio to be captioned
-        self._decoder: Decoder | None = None  # once there is audio to be decoded
+        self._decoder: SourceDecoder | None = None  # once there is audio to be decoded
         self._failure: ApiError | None = None
         self._fed = False  # all audio has been sent
         self.broken: str | None = None  # why not all of the file could be decoded
@@ -180,7 +180,7 @@ class Job:
                 self._stream.cancel()
 
     def _read(self) -> None:
-        with Decoder(self._source, self._limits, self._stopped) as decoder:
+        with SourceDecoder(self._source, self._limits, self._stopped) as decoder:
             self._decoder = decoder
             blocks = decoder.blocks()
             first = head(blocks)

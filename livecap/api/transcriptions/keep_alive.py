@@ -16,10 +16,10 @@ from starlette.types import Send
 
 from livecap.api.errors import ApiError
 from livecap.api.transcriptions.form import TranscriptionRequest
-from livecap.api.transcriptions.limits import Limits
+from livecap.api.transcriptions.limits import UploadLimits
 from livecap.api.transcriptions.render import (
     JSON,
-    Heard,
+    UploadResult,
     Written,
     kind_of,
     render,
@@ -36,7 +36,7 @@ BLANK = b"\n"  # before JSON, and between blocks of WebVTT
 class Patient:
     """One answer. Raises `Gone` where the client takes nothing for too long."""
 
-    def __init__(self, asked: TranscriptionRequest, send: Send, limits: Limits) -> None:
+    def __init__(self, asked: TranscriptionRequest, send: Send, limits: UploadLimits) -> None:
         self._asked = asked
         self._send = send
         self._limits = limits
@@ -62,7 +62,7 @@ class Patient:
 
     async def finish(self, duration: int, language: str | None, broken: str | None) -> None:
         """All has happened."""
-        heard = Heard(self._events, duration, language, broken)
+        heard = UploadResult(self._events, duration, language, broken)
         if self._is_json:
             body = (await asyncio.to_thread(render, self._asked, heard)).content
         else:

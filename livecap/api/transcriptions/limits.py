@@ -6,7 +6,7 @@ from livecap.events import RATE
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class UploadLimits:
     """What one request may take. Times in seconds, unless they say samples."""
 
     upload: int = 512 << 20  # bytes of the whole body

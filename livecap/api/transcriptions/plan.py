@@ -21,7 +21,7 @@ LOG = logging.getLogger("livecap.server")
 TIMED = frozenset({"srt", "vtt"})  # formats whose cues use the times of words
 
 
-class Model(Protocol):
+class PlannedModel(Protocol):
     """What has to be known of a model; see `livecap.models.protocol.Model`."""
 
     @property
@@ -37,7 +37,7 @@ class Model(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class TranscriptionPlan:
     """How an upload is captioned."""
 
     session: StreamConfig
@@ -49,7 +49,7 @@ class Plan:
         return self.session.language
 
 
-def plan(asked: TranscriptionRequest, model: Model, *, has_vad: bool) -> Plan:
+def plan(asked: TranscriptionRequest, model: PlannedModel, *, has_vad: bool) -> TranscriptionPlan:
     """Raises ApiError: 400 with the field that this model can't follow."""
     from livecap.models.prompting import fitted  # loads torch, as a model that is served has
 
@@ -89,10 +89,10 @@ def plan(asked: TranscriptionRequest, model: Model, *, has_vad: bool) -> Plan:
         sequential=decode.long_form == "sequential",
         language=language or only,
     )
-    return Plan(session, fitted(model, decode, LOG.warning, live=False))
+    return TranscriptionPlan(session, fitted(model, decode, LOG.warning, live=False))
 
 
-def _only(candidates: Sequence[str], model: Model) -> str | None:
+def _only(candidates: Sequence[str], model: PlannedModel) -> str | None:
     """Detection can't be kept to some languages: they must come to one, or to all there are."""
     possible = [code for code in model.languages if code in candidates]
     if len(possible) == 1:
@@ -106,7 +106,7 @@ def _only(candidates: Sequence[str], model: Model) -> str | None:
     raise unsupported("languages", message)
 
 
-def _follows(model: Model, config: DecodeConfig) -> bool:
+def _follows(model: PlannedModel, config: DecodeConfig) -> bool:
     try:
         model.check(config)
     except ConfigError:

@@ -18,7 +18,7 @@ PLAIN = "text/plain; charset=utf-8"
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class UploadResult:
     """All that came of an upload."""
 
     events: Sequence[Event]
@@ -37,7 +37,7 @@ class Heard:
 
 
 @dataclass(frozen=True, slots=True)
-class Body:
+class ResponseBody:
     """What is sent, and what it is."""
 
     content: bytes
@@ -106,15 +106,15 @@ def kind_of(form: Format) -> str:
     return PLAIN if form in ("srt", "text") else JSON
 
 
-def render(asked: TranscriptionRequest, heard: Heard) -> Body:
+def render(asked: TranscriptionRequest, heard: UploadResult) -> ResponseBody:
     """The answer in the format that was asked for."""
     kind = kind_of(asked.response_format)
     if kind != JSON:
         written = Written(asked)
-        return Body(written.feed(heard.events) + written.end(), kind)
+        return ResponseBody(written.feed(heard.events) + written.end(), kind)
     verbose = asked.response_format == "verbose_json"
     told = _verbose(asked, heard) if verbose else _json(asked, heard)
-    return Body(_encode(strict_json(told)), kind)
+    return ResponseBody(_encode(strict_json(told)), kind)
 
 
 def prose(events: Iterable[Event]) -> str:
@@ -125,7 +125,7 @@ def prose(events: Iterable[Event]) -> str:
     return joined.text
 
 
-def missing(heard: Heard) -> dict[str, object]:
+def missing(heard: UploadResult) -> dict[str, object]:
     """What there is no text for, and why, as livecap's own field; nothing where all is well."""
     told: dict[str, object] = {} if heard.broken is None else {"damaged": heard.broken}
     for name, kind in (("gaps", Gap), ("unrecognised", Unrecognised)):
@@ -149,12 +149,12 @@ def usage(duration: int) -> dict[str, object]:
     return {"type": "duration", "seconds": -(-duration // RATE)}
 
 
-def language_list(heard: Heard) -> list[dict[str, str]]:
+def language_list(heard: UploadResult) -> list[dict[str, str]]:
     """The languages as OpenAI's API tells them."""
     return [{"code": code} for code in heard.languages]
 
 
-def _json(asked: TranscriptionRequest, heard: Heard) -> dict[str, object]:
+def _json(asked: TranscriptionRequest, heard: UploadResult) -> dict[str, object]:
     text = prose(heard.events)
     if asked.task == "translate":
         return {"text": text, **missing(heard)}
@@ -162,7 +162,7 @@ def _json(asked: TranscriptionRequest, heard: Heard) -> dict[str, object]:
     return {**told, **missing(heard)}
 
 
-def _verbose(asked: TranscriptionRequest, heard: Heard) -> dict[str, object]:
+def _verbose(asked: TranscriptionRequest, heard: UploadResult) -> dict[str, object]:
     is_translation = asked.task == "translate"
     captions = [one for one in heard.events if isinstance(one, Caption) and one.text.strip()]
     told: dict[str, object] = {
@@ -185,7 +185,7 @@ def _verbose(asked: TranscriptionRequest, heard: Heard) -> dict[str, object]:
     return {**told, **missing(heard)}
 
 
-def _main_language(heard: Heard) -> str:
+def _main_language(heard: UploadResult) -> str:
     """One code: the language that was kept, else the first one that was spoken."""
     kept = [event.code for event in heard.events if isinstance(event, Language)]
     return next(iter(heard.languages or kept), UNDETERMINED)

@@ -10,8 +10,8 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 from livecap.api.errors import ApiError, fault, invalid
-from livecap.api.transcriptions.limits import Limits
-from livecap.audio import Block, RawFormat, Reader
+from livecap.api.transcriptions.limits import UploadLimits
+from livecap.audio import AudioBlock, AudioReader, RawFormat
 from livecap.errors import AudioError, ConfigError, LivecapError
 from livecap.events import RATE
 
@@ -25,7 +25,7 @@ CONTAINERS = (b"RIFF", b"OggS", b".snd")  # of G.711
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class UploadedFile:
     """A file to be captioned, and what is known of it."""
 
     file: BinaryIO
@@ -33,16 +33,18 @@ class Source:
     kind: str = ""  # content type
 
 
-class Decoder:
+class SourceDecoder:
     """A context: opens a source, and gives its blocks. Raises ApiError and AudioError.
 
     `stopped` makes it end soon, whatever is in the file.
     """
 
-    def __init__(self, source: Source, limits: Limits, stopped: threading.Event) -> None:
+    def __init__(
+        self, source: UploadedFile, limits: UploadLimits, stopped: threading.Event
+    ) -> None:
         guarded = _Guarded(source.file, stopped)
         self._limits = limits
-        self._reader = Reader(guarded, raw=_phone(source), name="the upload")
+        self._reader = AudioReader(guarded, raw=_phone(source), name="the upload")
         self.promised = 0  # samples, by a header that can be believed
         self.duration = 0  # samples decoded so far, gaps included
         # A header is only believed where the file is large enough for it: many streams say 4 GB.
@@ -50,7 +52,7 @@ class Decoder:
         if source.size * RATE >= promised * PLAUSIBLE:
             self.promised = promised
 
-    def __enter__(self) -> "Decoder":
+    def __enter__(self) -> "SourceDecoder":
         return self
 
     def __exit__(
@@ -61,7 +63,7 @@ class Decoder:
     ) -> None:
         self._reader.close()
 
-    def blocks(self) -> Iterator[tuple[Block, str]]:
+    def blocks(self) -> Iterator[tuple[AudioBlock, str]]:
         """All audio, each block with the reason why there is none before it, if so.
 
         Raises ApiError (413) as soon as it is too long, by its header or in truth.
@@ -87,7 +89,7 @@ class Decoder:
             message = f"The audio is longer than {most / RATE:g} seconds, the most taken here."
             raise ApiError(413, message, code="audio_too_long", param="file")
 
-    def _reason(self, block: Block) -> str:
+    def _reason(self, block: AudioBlock) -> str:
         gaps = reversed(self._reader.gaps)
         return next((gap.reason for gap in gaps if gap.end == block.start), UNKNOWN)
 
@@ -119,9 +121,9 @@ class _Guarded(RawIOBase):
         return self._file.tell()
 
 
-def head(blocks: Iterator[tuple[Block, str]]) -> Sequence[tuple[Block, str]]:
+def head(blocks: Iterator[tuple[AudioBlock, str]]) -> Sequence[tuple[AudioBlock, str]]:
     """Blocks until there is enough audio. Raises ApiError (400) where there never is."""
-    found: list[tuple[Block, str]] = []
+    found: list[tuple[AudioBlock, str]] = []
     samples = 0
     for block, reason in blocks:
         found.append((block, reason))
@@ -147,7 +149,7 @@ def problem_of(error: LivecapError) -> ApiError:
     return fault()
 
 
-def _phone(source: Source) -> RawFormat | None:
+def _phone(source: UploadedFile) -> RawFormat | None:
     """Telephone audio without a header, if that is what the client calls it and it has none."""
     codec = PHONE.get(source.kind.partition(";")[0].strip())
     if codec is None:

@@ -13,9 +13,9 @@ from starlette.types import Send
 
 from livecap.api.errors import ApiError
 from livecap.api.transcriptions.form import TranscriptionRequest
-from livecap.api.transcriptions.limits import Limits
-from livecap.api.transcriptions.render import Heard, Prose, language_list, missing, usage
-from livecap.api.transcriptions.upload import Gone
+from livecap.api.transcriptions.limits import UploadLimits
+from livecap.api.transcriptions.render import Prose, UploadResult, language_list, missing, usage
+from livecap.api.transcriptions.upload import ClientGone
 from livecap.events import Event
 from livecap.output.lines import LINE_BREAKS, strict_json
 
@@ -44,7 +44,7 @@ async def stream(
     send: Send,
     *,
     language: str | None,
-    limits: Limits,
+    limits: UploadLimits,
 ) -> ApiError | None:
     """Sends the whole answer -> what went wrong on the way, which the client has been told.
 
@@ -82,7 +82,7 @@ async def _told(
         elif clock() >= last + ping:
             yield PING
             last = clock()
-    heard = Heard(events, captions.duration, language)
+    heard = UploadResult(events, captions.duration, language)
     done: dict[str, object] = {"type": "transcript.text.done", "text": prose.text}
     if asked.usage:
         done["usage"] = usage(captions.duration)
@@ -101,4 +101,4 @@ async def put(send: Send, data: bytes, patience: float) -> None:
         async with asyncio.timeout(patience):
             await send({"type": "http.response.body", "body": data, "more_body": True})
     except TimeoutError:
-        raise Gone from None
+        raise ClientGone from None

@@ -16,7 +16,7 @@ from starlette.datastructures import Headers
 from starlette.types import Receive
 
 from livecap.api.errors import NO_RETRY, ApiError, invalid, missing
-from livecap.api.transcriptions.limits import Limits
+from livecap.api.transcriptions.limits import UploadLimits
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
@@ -26,7 +26,7 @@ MOST_TEXT = 1 << 18  # bytes of all text fields together, their names included
 MOST_PARTS = 1000
 
 
-class Gone(Exception):
+class ClientGone(Exception):
     """The client has left: there is nobody to answer."""
 
 
@@ -151,10 +151,10 @@ class _Parts:
         self.is_whole = True
 
 
-class Body:
+class RequestBody:
     """A request's body as it comes, counted. Raises `Gone` where the client leaves."""
 
-    def __init__(self, receive: Receive, limits: Limits) -> None:
+    def __init__(self, receive: Receive, limits: UploadLimits) -> None:
         self._receive = receive
         self._limits = limits
         self._until: float | None = None  # on the event loop's clock
@@ -175,7 +175,7 @@ class Body:
             slow = "The upload took too long. Check the connection, or send a smaller file."
             raise ApiError(408, slow, code="timeout", headers=NO_RETRY) from None
         if message["type"] == "http.disconnect":
-            raise Gone
+            raise ClientGone
         data: bytes = message.get("body", b"")
         self.count += len(data)
         self.ended = not message.get("more_body", False)
@@ -185,7 +185,7 @@ class Body:
 
 
 @asynccontextmanager
-async def receiving(headers: Headers, body: Body) -> AsyncGenerator[Upload]:
+async def receiving(headers: Headers, body: RequestBody) -> AsyncGenerator[Upload]:
     """The upload in a body, once all of it has come; its file is removed in the end.
 
     Raises ApiError for a body that is no form or breaks a limit, and `Gone`.
@@ -219,7 +219,7 @@ async def _flush(parts: _Parts, upload: Upload) -> None:
     await upload.write(bytes(data))
 
 
-def check_head(headers: Headers, limits: Limits) -> None:
+def check_head(headers: Headers, limits: UploadLimits) -> None:
     """What can be told before the body comes. Raises ApiError: 413 or 415."""
     kind, _ = parse_options_header(headers.get("content-type"))
     if kind != b"multipart/form-data":

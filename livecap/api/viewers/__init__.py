@@ -4,8 +4,8 @@ A session's events go in (`broadcast.py`); lines come out as server-sent events,
 (`routes.py`). Readers need a link, which the speaker gives out and takes back.
 """
 
-from livecap.api.viewers.channel import Broadcast, Reader
+from livecap.api.viewers.channel import Broadcast, Viewer
 from livecap.api.viewers.publisher import Part, Speaker
 from livecap.api.viewers.registry import Hub
 
-__all__ = ["Broadcast", "Hub", "Part", "Reader", "Speaker"]
+__all__ = ["Broadcast", "Hub", "Part", "Speaker", "Viewer"]

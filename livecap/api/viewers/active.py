@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from livecap.api.viewers.channel import Broadcast, Line
+from livecap.api.viewers.channel import Broadcast, ChannelLine
 from livecap.events import Caption
 from livecap.output.push.caption_line import Said
 from livecap.output.push.receivers import Receivers, spoken_at
@@ -20,7 +20,7 @@ class Stage:
         self._now = now
         self._holder: Broadcast | None = None
 
-    def __call__(self, broadcast: Broadcast, line: Line) -> None:
+    def __call__(self, broadcast: Broadcast, line: ChannelLine) -> None:
         """Passes it on, if it is text."""
         if not isinstance(line.event, Caption):
             return

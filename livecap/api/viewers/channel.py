@@ -22,7 +22,7 @@ END = b'data: {"type":"end"}\n\n'
 
 
 @dataclass(eq=False)
-class Reader:
+class Viewer:
     """Somebody who reads along. For the event loop alone."""
 
     lines: deque[bytes] = field(default_factory=deque)  # messages that have not been sent
@@ -42,7 +42,7 @@ class Reader:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class ChannelLine:
     """What was said, or that something is missing: for good."""
 
     number: int  # from 1
@@ -50,7 +50,7 @@ class Line:
     message: bytes  # as readers are sent it
 
 
-Keep = Callable[[Line, Callable[[], None]], None]  # a line, and what to call once it is kept
+Keep = Callable[[ChannelLine, Callable[[], None]], None]  # a line, and what to call once it is kept
 
 
 class Broadcast:
@@ -69,11 +69,11 @@ class Broadcast:
         self.lines: deque[bytes] = deque(maxlen=MOST_KEPT)
         self._keep = keep
         self._count = 0  # lines so far
-        self._unkept: deque[Line] = deque()  # those that nobody has been told yet
+        self._unkept: deque[ChannelLine] = deque()  # those that nobody has been told yet
         self._open: dict[int, Spoken] = {}  # by hearing; one may still end while another begins
         self.first = ""  # what was said first
         self._told = 0  # samples up to which lines tell what was said
-        self._readers: set[Reader] = set()
+        self._readers: set[Viewer] = set()
 
     @property
     def readers(self) -> int:
@@ -166,10 +166,10 @@ class Broadcast:
             reader.news.set()
         self._readers.clear()
 
-    def follow(self, after: int = 0) -> Reader:
+    def follow(self, after: int = 0) -> Viewer:
         """A new reader, who is told all lines after that number, and then what comes."""
         first = self._count - len(self._unkept) - len(self.lines)  # not kept any more
-        reader = Reader(deque(islice(self.lines, max(after - first, 0), None)))
+        reader = Viewer(deque(islice(self.lines, max(after - first, 0), None)))
         if self.ended is None or self._unkept:
             reader.tail = self._told_tail()
             self._readers.add(reader)
@@ -178,7 +178,7 @@ class Broadcast:
         reader.news.set()
         return reader
 
-    def leave(self, reader: Reader) -> None:
+    def leave(self, reader: Viewer) -> None:
         """It reads no more."""
         self._readers.discard(reader)
 
@@ -204,7 +204,7 @@ class Broadcast:
             self.first = self.first or event.text.strip()
         told = {"id": self._count, **described(event)}
         message = encoded(self._count, strict_json(told))
-        line = Line(self._count, event, message)
+        line = ChannelLine(self._count, event, message)
         self._unkept.append(line)
         self._keep(line, lambda: self._release(line.number))
 
@@ -215,7 +215,7 @@ class Broadcast:
         if not self._unkept and self.ended is not None:
             self.dismiss()
 
-    def _tell(self, line: Line) -> None:
+    def _tell(self, line: ChannelLine) -> None:
         self.lines.append(line.message)
         tail = self._told_tail() if self._open and not self._unkept else None
         for reader in list(self._readers):

@@ -16,10 +16,10 @@ from functools import partial
 from threading import Condition, Thread
 from typing import TypeVar
 
-from livecap.api.viewers.channel import Broadcast, Line, brief, data_of, encoded
+from livecap.api.viewers.channel import Broadcast, ChannelLine, brief, data_of, encoded
 from livecap.api.viewers.registry import MATCHES, PREVIEW, HistoryError, Summary
 from livecap.api.viewers.search import phrase, words_of
-from livecap.api.viewers.store import Archive, Row
+from livecap.api.viewers.store import Archive, StoredSession
 from livecap.metrics import Metrics
 
 PATIENCE = 1.0  # seconds that a line waits to be kept before readers are told all the same
@@ -69,7 +69,7 @@ class History:
         """A session."""
         self._write(partial(self._archive.begin, broadcast.id, broadcast.model, broadcast.begun))
 
-    def keep(self, id: str, line: Line, then: Then) -> None:
+    def keep(self, id: str, line: ChannelLine, then: Then) -> None:
         """A line of it; `then` is called when it is kept, or can't be for now."""
         data = data_of(line.message)
         if len(self._writes) < MOST_WAITING:
@@ -234,7 +234,7 @@ def _nothing() -> None:
     """What waits for all that was asked for before."""
 
 
-def _restored(row: Row, lines: list[tuple[int, str]]) -> Broadcast:
+def _restored(row: StoredSession, lines: list[tuple[int, str]]) -> Broadcast:
     """A session from the file, for readers."""
     found = Broadcast(row.id, model=row.model, begun=row.begun, keep=_over)
     found.restore((encoded(*line) for line in lines), lines[-1][0] if lines else 0)
@@ -242,11 +242,11 @@ def _restored(row: Row, lines: list[tuple[int, str]]) -> Broadcast:
     return found
 
 
-def _over(line: Line, then: Then) -> None:
+def _over(line: ChannelLine, then: Then) -> None:
     raise AssertionError("a session that is over says nothing")
 
 
-def _summary(row: Row, lines: list[str]) -> Summary:
+def _summary(row: StoredSession, lines: list[str]) -> Summary:
     matches = tuple(brief(json.loads(data)) for data in lines)
     return Summary(
         row.id,

@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from livecap.api.viewers.channel import Broadcast, Line
+from livecap.api.viewers.channel import Broadcast, ChannelLine
 from livecap.api.viewers.publisher import Part, Speaker
 from livecap.api.viewers.search import has_all, words_of
 from livecap.events import RATE
@@ -22,7 +22,7 @@ MOST = 2_000  # broadcasts in memory
 MATCHES = 3  # lines that are shown of each session that is found
 PREVIEW = 80  # characters that are shown of the first line
 
-Heard = Callable[[Broadcast, Line], None]  # shown every line that readers are told
+Heard = Callable[[Broadcast, ChannelLine], None]  # shown every line that readers are told
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Keeper(Protocol):
         """Seconds for which they are kept after a talk's end; 0: for ever."""
 
     def begin(self, broadcast: Broadcast) -> None: ...
-    def keep(self, id: str, line: Line, then: Callable[[], None]) -> None: ...
+    def keep(self, id: str, line: ChannelLine, then: Callable[[], None]) -> None: ...
     def end(self, broadcast: Broadcast) -> None: ...
     def share(self, id: str, token: str | None) -> None: ...
     def forget(self, id: str) -> None: ...
@@ -135,7 +135,7 @@ class Hub:
             self.close(speaker)
 
     def _new(self, id: str, model: str, begun: float) -> Broadcast:
-        def keep(line: Line, release: Callable[[], None]) -> None:
+        def keep(line: ChannelLine, release: Callable[[], None]) -> None:
             def then() -> None:
                 release()
                 if self._heard:

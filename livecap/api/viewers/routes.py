@@ -36,7 +36,7 @@ STREAM = {
 
 
 @dataclass(frozen=True, slots=True)
-class _Routes:
+class _ViewerRoutes:
     hub: Hub
     door: Door
     left: str  # what a deletion does not reach; "": nothing that we know of
@@ -190,7 +190,7 @@ def routes(
     `left`: what a deletion does not reach, for those who delete. `addresses`: of this machine, if
     others may reach it.
     """
-    made, at = _Routes(hub, door, left, readers, addresses), "/v1/captions/{id}"
+    made, at = _ViewerRoutes(hub, door, left, readers, addresses), "/v1/captions/{id}"
     return [
         Route("/v1/captions", made.all),
         Route(f"{at}/share", made.share, methods=["POST", "DELETE"]),

@@ -17,7 +17,7 @@ from livecap.errors import ConfigError
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StoredSession:
     """A session as it is kept."""
 
     key: int
@@ -162,18 +162,18 @@ class Archive:
 
     # Reading: any thread
 
-    def load(self, id: str) -> tuple[Row, list[tuple[int, str]]] | None:
+    def load(self, id: str) -> tuple[StoredSession, list[tuple[int, str]]] | None:
         """A session, and the numbers and data of its lines."""
         with self._reading() as db:
             row = db.execute(f"{ROW} WHERE id = ?", (id,)).fetchone()
             if row is None:
                 return None
             lines = "SELECT number, data FROM line WHERE session = ? ORDER BY number"
-            return Row(*row), db.execute(lines, (row[0],)).fetchall()
+            return StoredSession(*row), db.execute(lines, (row[0],)).fetchall()
 
     def sessions(
         self, words: Sequence[str], phrase: str, after: str, limit: int, matches: int
-    ) -> list[tuple[Row, list[str]]]:
+    ) -> list[tuple[StoredSession, list[str]]]:
         """Sessions, the newest first, with the data of the first lines that have all words.
 
         `phrase` is what FTS5 is asked for them; `after`: only those before that session.
@@ -193,7 +193,7 @@ class Archive:
         rows_of = f"{ROW} WHERE {' AND '.join(where)} ORDER BY begun DESC, key DESC LIMIT ?"
         lines = f"SELECT data FROM line WHERE session = ? AND {said} ORDER BY number LIMIT ?"
         with self._reading(lambda text: has_all(text, words)) as db:
-            rows = [Row(*found) for found in db.execute(rows_of, (*values, limit))]
+            rows = [StoredSession(*found) for found in db.execute(rows_of, (*values, limit))]
             if not words:
                 return [(row, []) for row in rows]
             return [

@@ -15,11 +15,11 @@ import numpy as np
 from livecap.api.realtime import Connection
 from livecap.api.realtime.formats import Int16
 from livecap.api.sessions.admission import Ticket
-from livecap.api.sessions.outbox import Outbox
+from livecap.api.sessions.outbox import FrameQueue
 from livecap.api.sessions.session import AHEAD, Carried
-from livecap.api.sessions.state import Parts
+from livecap.api.sessions.state import AppState
 from livecap.api.webrtc.fan_out import Fan
-from livecap.api.webrtc.timeline import Timeline
+from livecap.api.webrtc.timeline import RtpTimeline
 
 HOPELESS = 300.0  # seconds of audio that have not been heard, after which the call is given up
 QUIET = 2.0  # seconds without any audio after which a turn is over
@@ -56,7 +56,7 @@ class Call:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: AppState,
         connection: Connection,
         ticket: Ticket,
         peer: Peer,
@@ -69,11 +69,11 @@ class Call:
         self._ticket = ticket
         self._peer = peer
         self._fan = Fan()
-        self._outbox = Outbox()
+        self._outbox = FrameQueue()
         if peer.has_channel:
             self._fan.join(self._outbox)
         self._carried = Carried(parts, connection, ticket, self._fan)
-        self._timeline = Timeline()
+        self._timeline = RtpTimeline()
         self._idle = parts.config.idle_timeout
         self._stirred = time.monotonic()  # when something came last
         self._heard = asyncio.Event()  # audio has come
@@ -85,11 +85,11 @@ class Call:
         """By which its captions are found."""
         return self._carried.captions_id
 
-    def join(self, outbox: Outbox) -> None:
+    def join(self, outbox: FrameQueue) -> None:
         """See `OpenCall`."""
         self._fan.join(outbox)
 
-    def leave(self, outbox: Outbox) -> None:
+    def leave(self, outbox: FrameQueue) -> None:
         """See `OpenCall`."""
         self._fan.leave(outbox)
 

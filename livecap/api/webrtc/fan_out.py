@@ -3,7 +3,7 @@
 import asyncio
 
 from livecap.api.realtime import Close, Frame
-from livecap.api.sessions.outbox import Outbox
+from livecap.api.sessions.outbox import FrameQueue
 
 FIRST = ("session.created", "transcription_session.created")
 LATER = ("session.updated", "transcription_session.updated")
@@ -13,12 +13,12 @@ class Fan:
     """For the event loop alone. One who reads too slowly is let go, and no other is held up."""
 
     def __init__(self) -> None:
-        self._outboxes: list[Outbox] = []
+        self._outboxes: list[FrameQueue] = []
         self._first: dict[str, object] = {}  # the session as it is
         self._last: Close | None = None
         self.over = asyncio.Event()  # the session is closed
 
-    def join(self, outbox: Outbox) -> None:
+    def join(self, outbox: FrameQueue) -> None:
         """One more, who first is told of the session as it is."""
         if self._first:
             outbox.put(Frame(self._first))
@@ -26,7 +26,7 @@ class Fan:
             outbox.close(self._last)
         self._outboxes.append(outbox)
 
-    def leave(self, outbox: Outbox) -> None:
+    def leave(self, outbox: FrameQueue) -> None:
         """One less."""
         if outbox in self._outboxes:
             self._outboxes.remove(outbox)

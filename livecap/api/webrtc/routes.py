@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Route
 from livecap.api.errors import ApiError, missing
 from livecap.api.realtime import is_deep
 from livecap.api.sessions.calls import no_call
-from livecap.api.sessions.state import Parts
+from livecap.api.sessions.state import AppState
 from livecap.api.webrtc import whip
 from livecap.api.webrtc.signalling import SDP, absent, body_of, kind_of, opened, text_of
 
@@ -25,9 +25,9 @@ MULTIPART = "multipart/form-data"
 AT = "/v1/realtime/calls"
 
 
-def routes(parts: Parts) -> list[BaseRoute]:
+def routes(parts: AppState) -> list[BaseRoute]:
     """The routes, for the application."""
-    made = _Routes(parts)
+    made = _CallRoutes(parts)
     return [
         Route(AT, made.open, methods=["POST"]),
         Route("/v1/realtime", made.open, methods=["POST"]),  # of the beta
@@ -38,8 +38,8 @@ def routes(parts: Parts) -> list[BaseRoute]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Routes:
-    parts: Parts
+class _CallRoutes:
+    parts: AppState
 
     async def open(self, request: Request) -> Response:
         """POST: an offer -> 201 and the answer, with all addresses in it."""

@@ -10,14 +10,14 @@ from contextlib import suppress
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from livecap.api.sessions.calls import OpenCall
-from livecap.api.sessions.outbox import Outbox
+from livecap.api.sessions.outbox import FrameQueue
 
 GOODBYE = 5.0  # seconds for the close
 
 
 async def attend(websocket: WebSocket, call: OpenCall) -> None:
     """Until it leaves, or the call is over. The socket has been accepted."""
-    outbox = Outbox()
+    outbox = FrameQueue()
     call.join(outbox)
     tasks = {
         asyncio.create_task(_write(websocket, outbox)),
@@ -41,7 +41,7 @@ async def _read(websocket: WebSocket, call: OpenCall) -> None:
         await call.take(text if text is not None else data or b"")
 
 
-async def _write(websocket: WebSocket, outbox: Outbox) -> None:
+async def _write(websocket: WebSocket, outbox: FrameQueue) -> None:
     try:
         last = await outbox.deliver(websocket.send_text)
     except (WebSocketDisconnect, RuntimeError):

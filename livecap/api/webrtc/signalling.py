@@ -11,12 +11,12 @@ from starlette.requests import Request
 from livecap.api.errors import ApiError, unknown_model
 from livecap.api.realtime import (
     Connection,
-    Limits,
     Refusal,
+    SessionLimits,
     asks_for_beta,
     check_session,
 )
-from livecap.api.sessions.state import Parts
+from livecap.api.sessions.state import AppState
 from livecap.api.viewers import Part
 from livecap.api.webrtc.call import Call
 
@@ -38,7 +38,7 @@ class Opened:
 
 
 async def opened(
-    parts: Parts,
+    parts: AppState,
     request: Request,
     offer: str,
     session: Mapping[str, object] | None,
@@ -93,7 +93,7 @@ def text_of(raw: bytes) -> str:
 
 
 def _connection(
-    parts: Parts, request: Request, session: Mapping[str, object] | None
+    parts: AppState, request: Request, session: Mapping[str, object] | None
 ) -> tuple[Connection, str]:
     """What the session begins with, and the model it asks for first. Raises ApiError."""
     query = dict(request.query_params)
@@ -115,10 +115,12 @@ def _connection(
     return connection, model
 
 
-def _check(parts: Parts, session: Mapping[str, object]) -> str | None:
+def _check(parts: AppState, session: Mapping[str, object]) -> str | None:
     """The served model that a configuration names. Raises ApiError for what can't be followed."""
     try:
-        views = check_session(session, parts.models, Limits(strict=parts.config.strict), beta=False)
+        views = check_session(
+            session, parts.models, SessionLimits(strict=parts.config.strict), beta=False
+        )
     except Refusal as error:
         raise ApiError(400, error.message, code=error.code, param=error.param) from error
     spoken = views.beta["input_audio_transcription"]

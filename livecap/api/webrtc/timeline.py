@@ -14,7 +14,7 @@ BREAK = RATE  # samples of silence before another start, so that what was said i
 STALE = RATE  # samples that in one go came too late: the sender's clock was set back
 
 
-class Timeline:
+class RtpTimeline:
     """The frames of one track, in the order in which they are decoded."""
 
     def __init__(self) -> None:

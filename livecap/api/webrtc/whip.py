@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from livecap.api.errors import ApiError
 from livecap.api.sessions.calls import OpenCall, no_call
-from livecap.api.sessions.state import Parts
+from livecap.api.sessions.state import AppState
 from livecap.api.webrtc.candidates import TooMany
 from livecap.api.webrtc.signalling import SDP, body_of, kind_of, opened, text_of
 
@@ -21,9 +21,9 @@ FRAGMENT = "application/trickle-ice-sdpfrag"
 CAPTIONS = "tag:livecap,2026:captions"  # RFC 4151: the relation of a call to its captions
 
 
-def routes(parts: Parts) -> list[BaseRoute]:
+def routes(parts: AppState) -> list[BaseRoute]:
     """The routes, for the application."""
-    made = _Routes(parts)
+    made = _WhipRoutes(parts)
     return [
         Route(AT, made.root, methods=["OPTIONS", "POST"]),
         Route(f"{AT}/{{id}}", made.one, methods=["OPTIONS", "PATCH", "DELETE"]),
@@ -31,8 +31,8 @@ def routes(parts: Parts) -> list[BaseRoute]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Routes:
-    parts: Parts
+class _WhipRoutes:
+    parts: AppState
 
     async def root(self, request: Request) -> Response:
         """OPTIONS: what can be posted. POST: an offer -> 201 and the answer."""

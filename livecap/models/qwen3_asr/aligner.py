@@ -17,7 +17,7 @@ from livecap.models.qwen3_asr.decoder import Qwen3Decoder
 from livecap.online.speech_buffer import Pcm
 from livecap.qwen_tokens import Qwen3Tokenizer
 from towers.mel import Mel
-from towers.qwen3_windowed import Tower
+from towers.qwen3_windowed import WindowedTower
 
 STEP = 80  # ms between two classes
 
@@ -26,7 +26,7 @@ class ForcedAligner:
     """A loaded aligner."""
 
     def __init__(
-        self, tokenizer: Qwen3Tokenizer, *, mel: Mel, tower: Tower, decoder: Qwen3Decoder
+        self, tokenizer: Qwen3Tokenizer, *, mel: Mel, tower: WindowedTower, decoder: Qwen3Decoder
     ) -> None:
         self.tokenizer = tokenizer
         self.mel, self.tower, self.decoder = mel, tower, decoder

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from livecap.engine.request import Sequence as Decoded
 from livecap.events import Scores
-from livecap.models.qwen3_asr.prompt import Answer, Prompt
+from livecap.models.qwen3_asr.prompt import ParsedAnswer, Prompt
 from livecap.models.stopping import Runaway
 from livecap.text.repetition import compression_ratio
 
@@ -14,10 +14,10 @@ SPARE = 32  # tokens on top of that: the header, and a short clip's words
 
 
 @dataclass(frozen=True, slots=True)
-class Attempt:
+class JudgedAnswer:
     """One decoding of a clip, judged."""
 
-    answer: Answer
+    answer: ParsedAnswer
     tokens: tuple[int, ...]  # as sampled, but one copy of what repeats
     scores: Scores
     looped: bool
@@ -35,7 +35,7 @@ class Attempt:
         return None
 
 
-def judge(prompt: Prompt, decoded: Decoded, runaway: Runaway, *, is_forced: bool) -> Attempt:
+def judge(prompt: Prompt, decoded: Decoded, runaway: Runaway, *, is_forced: bool) -> JudgedAnswer:
     """A finished sequence -> the answer; `is_forced`: the language was given."""
     tokens = decoded.sampled
     looped = decoded.status == "halted" or (
@@ -50,7 +50,7 @@ def judge(prompt: Prompt, decoded: Decoded, runaway: Runaway, *, is_forced: bool
         compression_ratio=compression_ratio(answer.text),
         no_speech_probability=0.0,
     )
-    return Attempt(answer, tuple(once), scores, looped, decoded.status == "limit")
+    return JudgedAnswer(answer, tuple(once), scores, looped, decoded.status == "limit")
 
 
 def budget(seconds: float) -> int:

@@ -34,7 +34,7 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class QwenLayer:
     """One pre-norm block: self-attention, feed-forward."""
 
     attention_norm: RmsNorm
@@ -47,14 +47,14 @@ class Layer:
     down: Linear
 
     @staticmethod
-    def load(weights: Weights, shape: Shape) -> "Layer":
+    def load(weights: Weights, shape: Shape) -> "QwenLayer":
         """The block under `layers.N.`."""
         attention, feed = weights.at("self_attn"), weights.at("mlp")
 
         def norm(name: str) -> RmsNorm:
             return RmsNorm(weights.tensor(f"{name}.weight"), shape.eps)
 
-        return Layer(
+        return QwenLayer(
             norm("input_layernorm"),
             attention.linear("q_proj", "k_proj", "v_proj"),
             RmsNorm(None, shape.eps),
@@ -99,7 +99,7 @@ class Qwen3Decoder:
         self.embedding = tensors["embed_tokens.weight"].to(device)  # [vocab, hidden], as stored
         # The largest first: while it is converted it is there twice.
         self.head = make_head(tensors[head], None)
-        self.layers = [Layer.load(weights.at(f"layers.{n}"), shape) for n in range(count)]
+        self.layers = [QwenLayer.load(weights.at(f"layers.{n}"), shape) for n in range(count)]
         self.norm = RmsNorm(weights.tensor("norm.weight"), shape.eps)
         self.pages = Pages(
             layers=count,
@@ -147,7 +147,7 @@ class Qwen3Decoder:
             self.pages.release(table)
 
     def _attend(
-        self, number: int, layer: Layer, x: Tensor, turns: tuple[Tensor, Tensor], batch: Batch
+        self, number: int, layer: QwenLayer, x: Tensor, turns: tuple[Tensor, Tensor], batch: Batch
     ) -> Tensor:
         """A layer's normed rows [row, hidden] -> what they attend to [row, heads * dim]."""
         heads, shared = self.shape.heads, self.shape.kv_heads

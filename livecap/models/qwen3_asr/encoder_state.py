@@ -7,7 +7,7 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from livecap.engine.request import Kept
+from livecap.engine.request import PrefixCache
 from livecap.models.protocol import EncodeRequest
 from towers.mel import Mel, MelState
 from towers.qwen3_windowed import Rows
@@ -37,7 +37,7 @@ class EncoderState:
     stable: Tensor  # [row, hidden]: rows that won't change
     provisional: Tensor  # [row, hidden]: rows of what is not finished
     names: tuple[Hashable, ...]  # of the stable rows: where names are equal, so are rows
-    kept: Kept = field(default_factory=Kept)
+    kept: PrefixCache = field(default_factory=PrefixCache)
 
     @property
     def rows(self) -> Tensor:

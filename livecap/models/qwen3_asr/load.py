@@ -94,8 +94,8 @@ def _decoder(
 
 def _windowed(
     read: Qwen3AsrCheckpoint, precisions: Precisions, device: torch.device, window: int
-) -> qwen3_windowed.Tower:
-    return qwen3_windowed.Tower(
+) -> qwen3_windowed.WindowedTower:
+    return qwen3_windowed.WindowedTower(
         OnDevice(read.tower, device),
         heads=read.audio.heads,
         make=precisions.make_tower_linear(),
@@ -104,8 +104,10 @@ def _windowed(
     )
 
 
-def _causal(read: Qwen3AsrCheckpoint, precisions: Precisions, device: torch.device) -> causal.Tower:
-    return causal.Tower(
+def _causal(
+    read: Qwen3AsrCheckpoint, precisions: Precisions, device: torch.device
+) -> causal.CausalTower:
+    return causal.CausalTower(
         OnDevice(read.tower, device),
         heads=read.audio.heads,
         make=precisions.make_tower_linear(),

@@ -25,7 +25,7 @@ from livecap.models.protocol import (
     StreamingDefaults,
 )
 from livecap.models.qwen3_asr.alignment import ALIGNED_LANGUAGES, LONGEST
-from livecap.models.qwen3_asr.answer import Attempt, budget, judge
+from livecap.models.qwen3_asr.answer import JudgedAnswer, budget, judge
 from livecap.models.qwen3_asr.decoder import Qwen3Decoder
 from livecap.models.qwen3_asr.encoder_state import GrowingTower, encode_more
 from livecap.models.qwen3_asr.prompt import Prompt
@@ -45,7 +45,7 @@ LIVE_SEGMENT = 16 * RATE  # samples of live speech that are read at once
 CONTEXT = 2048  # most tokens of prompt and hotwords
 
 
-class Tower(GrowingTower, Protocol):
+class QwenTower(GrowingTower, Protocol):
     """What both towers come to when a clip is there as a whole."""
 
     def clip(self, mel: Tensor) -> Tensor:
@@ -67,7 +67,7 @@ class Qwen3Asr:
         checkpoint: Qwen3AsrCheckpoint,
         *,
         mel: Mel,
-        tower: Tower,
+        tower: QwenTower,
         decoder: Qwen3Decoder,
         segment: int,
         aligner: WordAligner | None = None,
@@ -178,7 +178,7 @@ class Qwen3Asr:
         config: DecodeConfig,
         job: DecodeJob,
         seconds: float,
-    ) -> Generator[Step, Any, Attempt]:
+    ) -> Generator[Step, Any, JudgedAnswer]:
         """A text that loops is tried again without the context, which may have led it there."""
         context = self.prompt.context(config)
         runaway = Runaway(self.tokenizer.specials.endoftext, int(SPOKEN * seconds))

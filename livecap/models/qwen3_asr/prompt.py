@@ -15,7 +15,7 @@ from livecap.text.detokenizer import decode_utf8
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ParsedAnswer:
     """What the model wrote."""
 
     text: str
@@ -65,7 +65,7 @@ class Prompt:
 
     def answer(
         self, tokens: Sequence[int], logprobs: Sequence[float], *, is_forced: bool
-    ) -> Answer:
+    ) -> ParsedAnswer:
         """Sampled tokens and their log-probabilities -> the text, and the language before it.
 
         The two are parted by the token <asr_text>; without it, all is text.
@@ -76,11 +76,11 @@ class Prompt:
         text = self._text(tokens[at + 1 :] if at is not None else tokens)
         text = collapse_repetitions(text)
         if is_forced or at is None:
-            return Answer(text, None, None)
+            return ParsedAnswer(text, None, None)
         if header.silent:
-            return Answer("", None, None)
+            return ParsedAnswer("", None, None)
         chance = math.exp(sum(logprobs[: at + 1]))
-        return Answer(text, header.language, chance if header.language else None)
+        return ParsedAnswer(text, header.language, chance if header.language else None)
 
     def _text(self, tokens: Sequence[int]) -> str:
         return decode_utf8(self.tokenizer.decode_bytes(tokens))

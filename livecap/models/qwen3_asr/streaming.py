@@ -16,7 +16,7 @@ from livecap.engine.request import Embedded, Request
 from livecap.engine.request import Sequence as Decoded
 from livecap.events import RATE, Word
 from livecap.models.protocol import DecodeSteps, EncodeRequest, Step
-from livecap.models.qwen3_asr.answer import Attempt, budget, judge
+from livecap.models.qwen3_asr.answer import JudgedAnswer, budget, judge
 from livecap.models.qwen3_asr.decoder import Qwen3Decoder
 from livecap.models.qwen3_asr.encoder_state import EncoderState, GrowingTower, open_state
 from livecap.models.qwen3_asr.prompt import Prompt
@@ -67,7 +67,7 @@ class Updates:
 
     def _decode(
         self, now: EncoderState, config: DecodeConfig, job: DecodeJob, prefix: PrefixState
-    ) -> Generator[Step, Any, Attempt]:
+    ) -> Generator[Step, Any, JudgedAnswer]:
         """What follows the text that is said; the rest of the last hypothesis is a draft."""
         language = code_for(job.language) if job.language else None
         seconds, rows = len(job.segment.pcm) / RATE, now.rows
@@ -93,7 +93,7 @@ class Updates:
         self,
         job: DecodeJob,
         prefix: PrefixState,
-        attempt: Attempt,
+        attempt: JudgedAnswer,
         encoder_state: EncoderState | None,
     ) -> Hypothesis:
         """The answer as words that follow those that are said."""
@@ -120,7 +120,7 @@ class Updates:
             encoder_state=encoder_state,
         )
 
-    def _text(self, attempt: Attempt, *, is_forced: bool) -> list[int]:
+    def _text(self, attempt: JudgedAnswer, *, is_forced: bool) -> list[int]:
         """The tokens of the text: without header and marks."""
         if not attempt.answer.text:
             return []

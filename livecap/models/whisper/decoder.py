@@ -18,7 +18,7 @@ MEMORY_PAGE = 100  # encoder rows: 2 s
 
 
 @dataclass(frozen=True, slots=True)
-class Layer:
+class WhisperLayer:
     """One pre-norm block: self-attention, cross-attention, feed-forward."""
 
     self_norm: Norm
@@ -33,10 +33,10 @@ class Layer:
     narrow: Linear
 
     @staticmethod
-    def load(weights: Weights, wide: Weights) -> "Layer":
+    def load(weights: Weights, wide: Weights) -> "WhisperLayer":
         """The block under `model.decoder.layers.N.`; `wide` makes maps for many rows at once."""
         own, cross = weights.at("self_attn"), weights.at("encoder_attn")
-        return Layer(
+        return WhisperLayer(
             weights.norm("self_attn_layer_norm"),
             own.linear("q_proj", "k_proj", "v_proj"),
             own.linear("out_proj"),
@@ -51,7 +51,7 @@ class Layer:
 
 
 @dataclass(frozen=True, slots=True)
-class Room:
+class PoolSizes:
     """How much the page pools hold."""
 
     sequences: int  # that decode at once
@@ -66,7 +66,7 @@ class WhisperDecoder:
         tensors: Mapping[str, Tensor],
         *,
         heads: int,
-        room: Room,
+        room: PoolSizes,
         make: MakeLinear,
         make_wide: MakeLinear,
         dtype: torch.dtype,
@@ -76,7 +76,8 @@ class WhisperDecoder:
         wide = Weights(tensors, "model.decoder.", make_wide)
         names = {name.split(".")[3] for name in tensors if name.startswith("model.decoder.layers.")}
         self.layers = [
-            Layer.load(weights.at(f"layers.{n}"), wide.at(f"layers.{n}")) for n in range(len(names))
+            WhisperLayer.load(weights.at(f"layers.{n}"), wide.at(f"layers.{n}"))
+            for n in range(len(names))
         ]
         self.embedding = tensors["model.decoder.embed_tokens.weight"]  # [vocab, width]
         self.positions = weights.tensor("embed_positions.weight")  # [448, width]

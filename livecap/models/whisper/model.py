@@ -20,7 +20,7 @@ from livecap.events import RATE
 from livecap.models.protocol import DecodeSteps, EncodeRequest, Step, StreamingDefaults
 from livecap.models.whisper.attempt import Attempt
 from livecap.models.whisper.decode import Fallback
-from livecap.models.whisper.decoder import Room, WhisperDecoder
+from livecap.models.whisper.decoder import PoolSizes, WhisperDecoder
 from livecap.models.whisper.streaming import StreamingDecoder
 from livecap.models.whisper.timestamps import (
     Aligner,
@@ -35,7 +35,7 @@ from livecap.online.job import DecodeJob, Hypothesis, TextSpan
 from livecap.online.speech_buffer import Pcm
 from towers.layers import MakeLinear
 from towers.mel import Mel
-from towers.whisper import FRAMES, SAMPLES_PER_ROW, Tower
+from towers.whisper import FRAMES, SAMPLES_PER_ROW, WhisperTower
 
 WINDOW = 30 * RATE  # samples that the encoder hears at once
 LONGEST = 28  # seconds of a piece of job: leaves the last words some air before the window's end
@@ -57,7 +57,7 @@ class Whisper:
         checkpoint: WhisperCheckpoint,
         precisions: Precisions,
         *,
-        room: Room,
+        room: PoolSizes,
         device: torch.device,
         segment: int = LONGEST,
     ) -> None:
@@ -83,7 +83,7 @@ class Whisper:
         )
         wide: MakeLinear = precisions.make_tower_linear()
         self.mel = Mel(dims.mels, device=device)
-        self.tower = Tower(tensors, heads=dims.encoder_heads, make=wide)
+        self.tower = WhisperTower(tensors, heads=dims.encoder_heads, make=wide)
         self.decoder = WhisperDecoder(
             tensors,
             heads=dims.decoder_heads,

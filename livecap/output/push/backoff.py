@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Delays:
+class Backoff:
     """Seconds. Half of each wait is chance, so that the clients of a server that restarts don't
     come back all at once.
     """

@@ -30,15 +30,15 @@ class Undelivered(Exception):
         self.after = after
 
 
-class Refused(Exception):
+class LineRefused(Exception):
     """The receiver does not take this line, and won't; why, for people."""
 
 
-class Unshown(Refused):
+class Unshown(LineRefused):
     """Some of it can't be shown there, whatever is done about it. Said once."""
 
 
-class Gone(Exception):
+class ReceiverGone(Exception):
     """The receiver wants nothing any more; why, for people."""
 
 

@@ -10,7 +10,14 @@ from collections.abc import Callable
 from threading import Condition, Thread
 from typing import Literal
 
-from livecap.output.push.caption_line import Gone, Refused, Said, Sink, Undelivered, Unshown
+from livecap.output.push.caption_line import (
+    LineRefused,
+    ReceiverGone,
+    Said,
+    Sink,
+    Undelivered,
+    Unshown,
+)
 
 Result = Literal["delivered", "refused", "late", "dropped"]
 LOG = logging.getLogger("livecap.push")
@@ -139,7 +146,7 @@ class Delivery:
         """Once; then wait for the next line however long that takes."""
         try:
             self._sink.rest()
-        except (Undelivered, Refused) as error:
+        except (Undelivered, LineRefused) as error:
             self._tell(str(error))
         with self._news:
             self._news.wait_for(self._is_due)
@@ -163,10 +170,10 @@ class Delivery:
                     self._say(f"{self._sink.name}: {error}")
                 self._is_unshown = True
                 return "refused"
-            except Refused as error:
+            except LineRefused as error:
                 self._tell(str(error))
                 return "refused"
-            except Gone as error:
+            except ReceiverGone as error:
                 self._is_gone = True
                 self._tell(f"{error}; nothing is sent there any more")
                 return "refused"

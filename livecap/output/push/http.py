@@ -26,7 +26,7 @@ LATER = frozenset({408, 425, 429})  # and all from 500
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class HttpAnswer:
     """What a receiver said."""
 
     status: int
@@ -133,7 +133,7 @@ def _under(deadline: _Deadline, kind: Any) -> Any:
     return made
 
 
-def exchange(url: str, body: bytes | None, headers: Mapping[str, str]) -> Answer:
+def exchange(url: str, body: bytes | None, headers: Mapping[str, str]) -> HttpAnswer:
     """Send it; without a body, ask. Raises Undelivered if there is no answer."""
     with _Deadline() as deadline:
         try:
@@ -151,7 +151,7 @@ def _exchange(
     body: bytes | None,
     headers: Mapping[str, str],
     handlers: list[urllib.request.BaseHandler],
-) -> Answer:
+) -> HttpAnswer:
     if is_local(urlsplit(url)):  # a proxy for the world has nothing to do with it
         handlers.append(urllib.request.ProxyHandler({}))
     opener = urllib.request.build_opener(*handlers)
@@ -160,10 +160,10 @@ def _exchange(
     )
     try:
         with opener.open(request, timeout=TIMEOUT) as answer:
-            return Answer(answer.status, body=answer.read(LARGEST))
+            return HttpAnswer(answer.status, body=answer.read(LARGEST))
     except HTTPError as error:
         with error:
-            return Answer(error.code, _asked(error.headers.get("Retry-After", "")))
+            return HttpAnswer(error.code, _asked(error.headers.get("Retry-After", "")))
     except (OSError, http.client.HTTPException) as error:  # URLError among them
         raise Undelivered(_reason(error)) from None  # the error may name the whole URL
     except UnicodeError:

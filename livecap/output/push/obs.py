@@ -20,8 +20,8 @@ from livecap.events import Caption
 from livecap.output.lines import one_line
 from livecap.output.push.caption_line import (
     UNREADABLE,
+    LineRefused,
     Pause,
-    Refused,
     Said,
     Undelivered,
     Unshown,
@@ -108,7 +108,7 @@ class Obs:
 
     def close(self) -> None:
         """The same, and goodbye."""
-        with suppress(Undelivered, Refused):  # it is away
+        with suppress(Undelivered, LineRefused):  # it is away
             self.rest()
         self._leave()
 
@@ -117,7 +117,7 @@ class Obs:
         if row:
             status = self._ask("SendStreamCaption", {"captionText": row})
             if status == NOT_STREAMING and not self._source:
-                raise Refused("it is not streaming, and takes captions only then")
+                raise LineRefused("it is not streaming, and takes captions only then")
         if text:
             self._shown.append(text)
             self._write()
@@ -126,7 +126,7 @@ class Obs:
         text = {"text": "\n".join(self._shown)}
         asked = {"inputName": self._source, "inputSettings": text, "overlay": True}
         if self._ask("SetInputSettings", asked) == NOT_FOUND:
-            raise Refused("it has no source of the name that --obs-source gives")
+            raise LineRefused("it has no source of the name that --obs-source gives")
 
     def _ask(self, kind: str, data: dict[str, object]) -> int:
         """A request -> the code of its status. Raises Undelivered."""

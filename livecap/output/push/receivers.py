@@ -13,7 +13,7 @@ from livecap.errors import ConfigError
 from livecap.events import RATE, Caption, Event
 from livecap.output.line_assembler import Spoken
 from livecap.output.push.addresses import place, secret_of
-from livecap.output.push.backoff import Delays
+from livecap.output.push.backoff import Backoff
 from livecap.output.push.caption_line import Said, Sink
 from livecap.output.push.delivery import Delivery, Result
 from livecap.output.push.obs import Obs, Socket
@@ -22,7 +22,7 @@ from livecap.output.push.webhook import Webhook
 from livecap.output.push.youtube import YouTube
 from livecap.output.push.zoom import Zoom
 
-PATIENT, HASTY = Delays(most=60.0), Delays(first=0.25, most=2.0)
+PATIENT, HASTY = Backoff(most=60.0), Backoff(first=0.25, most=2.0)
 Say = Callable[[str], None]
 Count = Callable[[str, Result], None]
 
@@ -133,7 +133,7 @@ def spoken_at(line: Caption, now: float) -> float:
     return now - (line.heard - line.start) / RATE
 
 
-def _delay(delays: Delays) -> Callable[[int, float], float]:
+def _delay(delays: Backoff) -> Callable[[int, float], float]:
     return lambda tries, asked: delays.of(tries, asked=asked)
 
 

@@ -3,7 +3,7 @@
 from urllib.parse import urlencode, urlsplit, urlunsplit
 
 
-class Sequence:
+class PostSequence:
     """Counts posts that were taken. One that never was leaves its number to the next."""
 
     def __init__(self, last: int = 0) -> None:

@@ -14,7 +14,7 @@ from livecap.output.line_assembler import described
 from livecap.output.lines import strict_json
 from livecap.output.push import http
 from livecap.output.push.addresses import place
-from livecap.output.push.caption_line import Gone, Pause, Refused, Said, Undelivered
+from livecap.output.push.caption_line import LineRefused, Pause, ReceiverGone, Said, Undelivered
 
 TYPE = "caption.final"
 
@@ -51,15 +51,15 @@ class Webhook:
         if answer.is_good:
             return
         if answer.status == 410:
-            raise Gone("it is gone (410)")
+            raise ReceiverGone("it is gone (410)")
         if answer.is_passing:
             raise Undelivered(f"it answered {answer.status}", after=answer.after)
         if answer.is_redirect:
-            raise Refused(
+            raise LineRefused(
                 f"it answered {answer.status}: it is elsewhere now, and that is not followed; "
                 "give the new address to --webhook"
             )
-        raise Refused(f"it does not take captions ({answer.status})")
+        raise LineRefused(f"it does not take captions ({answer.status})")
 
     def rest(self) -> None:
         """Silence is not told."""

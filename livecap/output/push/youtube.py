@@ -13,8 +13,8 @@ from livecap.events import RATE
 from livecap.output.lines import one_line
 from livecap.output.push import http
 from livecap.output.push.addresses import place
-from livecap.output.push.caption_line import Pause, Refused, Said, Undelivered, cues_of
-from livecap.output.push.sequence import Sequence
+from livecap.output.push.caption_line import LineRefused, Pause, Said, Undelivered, cues_of
+from livecap.output.push.sequence import PostSequence
 
 
 class YouTube:
@@ -26,7 +26,7 @@ class YouTube:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._sequence = Sequence()
+        self._sequence = PostSequence()
         self.name = f"YouTube ({place(url)})"
 
     def send(self, said: Said, pause: Pause) -> None:
@@ -38,7 +38,7 @@ class YouTube:
         elif answer.is_passing:
             raise Undelivered(f"it answered {answer.status}", after=answer.after)
         else:
-            raise Refused(
+            raise LineRefused(
                 f"it does not take captions ({answer.status}); is the stream set to take them by "
                 "HTTP POST, and --youtube its caption URL?"
             )

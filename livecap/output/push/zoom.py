@@ -12,7 +12,7 @@ from livecap.output.lines import one_line
 from livecap.output.push import http
 from livecap.output.push.addresses import place
 from livecap.output.push.caption_line import Pause, Said, Undelivered
-from livecap.output.push.sequence import Sequence
+from livecap.output.push.sequence import PostSequence
 
 # Zoom wants a country, too: the one with most speakers, where it has no say in the text.
 COUNTRIES = {
@@ -53,13 +53,13 @@ class Zoom:
 
     def __init__(self, url: str) -> None:
         self._url = url
-        self._sequence: Sequence | None = None
+        self._sequence: PostSequence | None = None
         self.name = f"Zoom ({place(url)})"
 
     def send(self, said: Said, pause: Pause) -> None:
         """One POST. Raises Undelivered."""
         if self._sequence is None:
-            self._sequence = Sequence(self._last())
+            self._sequence = PostSequence(self._last())
         url = self._sequence.url(self._url, **self._language(said))
         text = one_line(said.caption.text).strip() + "\n"
         kind = {"Content-Type": "text/plain; charset=utf-8"}
