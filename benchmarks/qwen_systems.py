@@ -138,7 +138,7 @@ def _segment(
             rules=(Forced(len(prefix)),),
             draft=tuple(draft),
             embedded=Embedded(start, whole),
-            kept=kept,
+            prefix_cache=kept,
             identity=(*prompt[:start], *names),
         )
         known = [*prefix, *decode(engine, request, clock)]

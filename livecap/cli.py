@@ -216,9 +216,9 @@ def _prepare_streams() -> None:
 def _spelt_out(words: Sequence[str]) -> list[str]:
     """Short options in full, and the - of `-o -` as part of its option."""
     typed: list[str] = []
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         if word == "--":
-            return [*typed, *words[place:]]
+            return [*typed, *words[index:]]
         if word == "-" and typed and typed[-1] == "--output":
             typed[-1] = "--output=-"
         else:

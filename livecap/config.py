@@ -33,8 +33,8 @@ class VadConfig:
     """Milliseconds kept after speech."""
 
     def __post_init__(self) -> None:
-        chance = self.vad_threshold
-        _check(0 < chance < 1, "--vad-threshold", chance, "Use a number between 0 and 1.")
+        threshold = self.vad_threshold
+        _check(0 < threshold < 1, "--vad-threshold", threshold, "Use a number between 0 and 1.")
         for name, value in (
             ("--vad-min-speech", self.vad_min_speech),
             ("--vad-min-silence", self.vad_min_silence),

@@ -36,7 +36,7 @@ class Caption:
 
     segment: int  # number of the decoder context that heard it; several captions may share it
     start: int  # samples: where the audio of these words begins
-    heard: int  # samples: up to where the audio has been heard
+    processed_until: int  # samples: up to where the audio has been heard
     words: tuple[Word, ...]
     tail: str = ""  # replaces the last tail of this stream whole
     final: bool = True  # no more words will come for this stretch

@@ -66,7 +66,7 @@ def specials_of(vocab: int) -> Specials:
     return Specials(
         eot=eot,
         sot=eot + 1,
-        languages={code: eot + 2 + place for place, code in enumerate(codes)},
+        languages={code: eot + 2 + index for index, code in enumerate(codes)},
         translate=task,
         transcribe=task + 1,
         startoflm=task + 2,
@@ -116,7 +116,7 @@ def byte_alphabet() -> Mapping[str, int]:
     printable = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     others = [byte for byte in range(256) if byte not in printable]
     alphabet = {chr(byte): byte for byte in printable}
-    alphabet |= {chr(256 + place): byte for place, byte in enumerate(others)}
+    alphabet |= {chr(256 + index): byte for index, byte in enumerate(others)}
     return MappingProxyType(alphabet)
 
 

@@ -152,7 +152,7 @@ class Client:
 
     def heard(self, number: int, *events: Event) -> list[Json]:
         """What a hearing tells."""
-        return self.do(self.session.heard(number, events))
+        return self.do(self.session.accept(number, events))
 
     def ended(self, number: int, error: LivecapError | None = None) -> list[Json]:
         """The end of a hearing."""

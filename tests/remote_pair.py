@@ -115,7 +115,7 @@ class FakeServer:
         events = run.events[self.told.get(number, 0) :]
         self.told[number] = len(run.events)
         if events:
-            self.do(self.session.heard(number, events))
+            self.do(self.session.accept(number, events))
 
 
 @dataclass
@@ -218,7 +218,9 @@ def check_times(events: Sequence[Event], end: int) -> None:
             assert not event.final
             continue
         assert isinstance(event, Caption | Silence | Gap | Unrecognised), event
-        told.append((event.start, event.heard if isinstance(event, Caption) else event.end))
+        told.append(
+            (event.start, event.processed_until if isinstance(event, Caption) else event.end)
+        )
         if not isinstance(event, Gap):
             assert event.start >= spoken_until, event
             spoken_until = told[-1][1]
@@ -226,7 +228,7 @@ def check_times(events: Sequence[Event], end: int) -> None:
             times = [time for word in event.words for time in (word.start, word.end)]
             known = [time for time in times if time is not None]
             assert known == sorted(known)
-            assert all(event.start <= time <= event.heard for time in known), event
+            assert all(event.start <= time <= event.processed_until for time in known), event
     assert tail == ""
     until = 0
     for start, stop in sorted(told):

@@ -93,11 +93,11 @@ class Recorded(RtpTimeline):
         self.delays: list[int] = []  # packets that had been sent meanwhile, for each of them
         self._placed: list[NDArray[np.int16]] = []
 
-    def place(self, timestamp: int, samples: NDArray[np.int16]) -> NDArray[np.int16]:
+    def position(self, timestamp: int, samples: NDArray[np.int16]) -> NDArray[np.int16]:
         """See `Timeline`."""
         self.numbers.append(timestamp // FRAME)
         self.delays.append(self._network.count - self.numbers[-1])
-        self._placed.append(super().place(timestamp, samples))
+        self._placed.append(super().position(timestamp, samples))
         return self._placed[-1]
 
     @property

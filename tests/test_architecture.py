@@ -226,3 +226,12 @@ def test_environment_is_read_at_the_edge_only() -> None:
     for name in MODULES:
         if folder_of(name) in core:
             assert "os" not in imports(name), name
+
+
+def test_no_two_classes_have_one_name() -> None:
+    places: dict[str, list[str]] = {}
+    for name, (_, module) in sources().items():
+        for node in ast.walk(module):
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(name)
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

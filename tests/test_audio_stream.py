@@ -96,7 +96,7 @@ def test_timestamps_of_another_clock_cost_little() -> None:
         time = 0.9 * number * 512  # frames of 512 samples
         if timeline.is_covered(time, 512 / RATE):
             continue
-        timeline.place(time)
+        timeline.index(time)
         timeline.advance(512 / RATE)
         kept += 1
     assert kept > 10_000 * 0.85

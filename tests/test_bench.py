@@ -215,7 +215,7 @@ def test_sessions_in_real_time_hear_the_same(livecap: Command) -> None:
         assert moments == sorted(moments)
         assert moments[-1] <= 12.0
         assert len(run.lags) == 110
-        assert run.captions[-1][1].heard <= len(pcm)
+        assert run.captions[-1][1].processed_until <= len(pcm)
 
 
 def test_a_model_that_breaks_ends_the_run(

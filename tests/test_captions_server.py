@@ -386,7 +386,7 @@ def test_links_are_those_that_others_can_open(
         "headers": headers,
     }
     scope |= {"scheme": "http", "method": "POST", "server": ("127.0.0.1", 8000)}
-    told = links(Request(scope), "sess_a", "vk_b", addresses).told()
+    told = links(Request(scope), "sess_a", "vk_b", addresses).payload()
     assert told["url"] == f"{begins}view/sess_a?token=vk_b"
     assert told["overlay"] == f"{begins}overlay/sess_a?token=vk_b"
     assert told["reachable"] is is_reachable

@@ -128,7 +128,7 @@ def test_a_talk_keeps_to_its_words_in_every_preset(seed: int, name: str, chunk: 
     feed = [Caption(0, p[0].start or 0, p[-1].end or 0, p, final=p is parts[-1]) for p in parts]
     shaper = Shaper(layout)
     cues = [cue for caption in feed for cue in shaper.feed(caption)]
-    cues += shaper.pause(feed[-1].heard, end)
+    cues += shaper.pause(feed[-1].processed_until, end)
     assert shaper.draft() == []  # 3 s of silence settle the last one
     lint(cues, layout)
     rest = list(words)
@@ -220,13 +220,14 @@ def test_a_cue_stays_long_enough_to_read_but_not_into_the_next() -> None:
 def test_a_fast_cue_borrows_from_the_one_after_it() -> None:
     """The next may begin a little later, and has silence behind it for that."""
     quick = spoken("If anything should try to break in here I can hear it.", each=0.2)
-    end = quick.heard / RATE
+    end = quick.processed_until / RATE
     slow = spoken("Yes.", start=end, segment=1)
     first, second = shape(
-        [quick, Caption(1, slow.start, slow.heard + RATE, slow.words, speaker="B")], Layout()
+        [quick, Caption(1, slow.start, slow.processed_until + RATE, slow.words, speaker="B")],
+        Layout(),
     )
     assert not first.fast
-    assert quick.heard < second.start <= quick.heard + Layout().lead
+    assert quick.processed_until < second.start <= quick.processed_until + Layout().lead
     assert second.end - second.start >= Layout().min_duration
 
 
@@ -239,7 +240,7 @@ def test_a_cue_does_not_end_inside_a_phrase() -> None:
 
 def test_small_gaps_are_closed() -> None:
     one = spoken("One sentence that is long enough.", each=0.4)
-    two = spoken("And another.", start=one.heard / RATE + 0.2, segment=1)
+    two = spoken("And another.", start=one.processed_until / RATE + 0.2, segment=1)
     first, second = shape([one, two], Layout())
     assert second.start - first.end == Layout().min_gap
 

@@ -91,5 +91,5 @@ def test_no_caption_reaches_over_a_silence(
     for caption in captions:
         near = [s for s in places if (s - 0.5) * RATE <= caption.start < (s + 4.5) * RATE]
         assert near, caption
-        assert caption.heard <= (near[0] + 4.5) * RATE
+        assert caption.processed_until <= (near[0] + 4.5) * RATE
         assert all((word.end is not None) == words for word in caption.words)

@@ -144,8 +144,8 @@ def test_kept_is_as_rebuilt(family: str, loaded: Callable[[str], Loaded], jfk: P
         if work.prefix.encoder_state is None:
             return work
         kept: Any = work.prefix.encoder_state
-        model.decoder.pages.release(kept.kept.table)
-        kept.kept.identity = ()
+        model.decoder.pages.release(kept.prefix_cache.table)
+        kept.prefix_cache.identity = ()
         return work
 
     config = settings(loaded(family))

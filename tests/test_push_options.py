@@ -101,7 +101,7 @@ def caption(text: str, *, final: bool = True) -> Caption:
 def test_the_stage_belongs_to_who_began_last_and_goes_on() -> None:
     now = [100.0]
     noted: Any = Noted()
-    hub = Hub(lambda: now[0], heard=Stage(noted, lambda: now[0]))
+    hub = Hub(lambda: now[0], observe=Stage(noted, lambda: now[0]))
     first = hub.open("first", model="m")
     now[0] += 1
     second = hub.open("second", model="m")

@@ -180,7 +180,7 @@ def growing(rows: Tensor, stable: int, blocks: int, kept: PrefixCache | None) ->
         len(prompt) + 8,
         frozenset(),
         embedded=Embedded(len(head), rows),
-        kept=kept,
+        prefix_cache=kept,
         identity=identity if kept else (),
     )
 
@@ -213,7 +213,7 @@ def test_rows_of_another_block_are_not_taken_for_known(decoder: Qwen3Decoder) ->
     other = tuple(("other", *name[1:]) if isinstance(name, tuple) else name
                   for name in request.identity)  # fmt: skip
     request = Request(
-        request.prompt, request.limit, frozenset(), embedded=request.embedded, kept=kept,
+        request.prompt, request.limit, frozenset(), embedded=request.embedded, prefix_cache=kept,
         identity=other,
     )  # fmt: skip
     (found,) = drain(engine, [request])

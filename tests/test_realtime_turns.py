@@ -396,7 +396,7 @@ def test_only_dialects_with_names_of_our_own_have_it(dialect: Dialect) -> None:
 def test_only_partials_may_be_replaced_by_newer_ones() -> None:
     client = Client(session={"include": ["livecap.partial"]})
     client.append(3000)
-    actions = client.session.heard(1, [begins(0), says("one", tail=" tw")])
+    actions = client.session.accept(1, [begins(0), says("one", tail=" tw")])
     frames = [action for action in actions if isinstance(action, Frame)]
     assert len(frames) == len(actions) == 3
     assert [bool(frame.coalesce) for frame in frames] == [False, False, True]

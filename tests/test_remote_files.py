@@ -30,7 +30,7 @@ from livecap.output.push.backoff import Backoff
 from livecap.output.verbose_json import segment
 from livecap.runtime.runs import Progress
 
-QUICK = UploadTimeouts(delays=Backoff(first=0.001, most=0.01), tries=3)
+QUICK = UploadTimeouts(delays=Backoff(first=0.001, max_s=0.01), tries=3)
 
 
 @pytest.fixture

@@ -136,8 +136,8 @@ def verification() -> ssl.SSLCertVerificationError:
 )
 def test_what_the_network_says(error: Exception, told: str, remedy: str, lasting: bool) -> None:
     found = errors.of_error("desk:8000", error)
-    assert told in found.told
-    assert "desk:8000" in found.told
+    assert told in found.error_text
+    assert "desk:8000" in found.error_text
     assert remedy in found.remedy
     assert found.lasting == lasting
     assert str(found.error).endswith(".")
@@ -159,8 +159,8 @@ def test_what_the_network_says(error: Exception, told: str, remedy: str, lasting
 )
 def test_statuses(status: int, told: str, lasting: bool, busy: bool) -> None:
     found = errors.of_status("desk", status, "because", "7")
-    assert told in found.told
-    assert found.told.endswith("because")
+    assert told in found.error_text
+    assert found.error_text.endswith("because")
     assert (found.lasting, found.is_busy) == (lasting, busy)
     assert found.wait == (7.0 if busy else 0.0)
 

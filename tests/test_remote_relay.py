@@ -95,7 +95,7 @@ def test_what_was_final_is_not_sent_again() -> None:
     server = pair.connect()
     pair.settle()
     (run,) = server.runs.values()
-    assert run.end < 2 * RATE + len(pcm) - pair.captions[0].heard + 1
+    assert run.end < 2 * RATE + len(pcm) - pair.captions[0].processed_until + 1
     assert spoken(pcm) == pair.words
     pair.hear(silence(1500))
     pair.settle()
@@ -243,7 +243,9 @@ def test_giving_up_says_what_was_not_captioned() -> None:
     pair.events += pair.relay.take()
     assert pair.relay.is_done
     assert pair.words == spoken(sentence())
-    assert pair.events[-1] == Gap(pair.captions[0].heard, 2 * len(sentence()), "the server is gone")
+    assert pair.events[-1] == Gap(
+        pair.captions[0].processed_until, 2 * len(sentence()), "the server is gone"
+    )
     check_times(pair.events, 2 * len(sentence()))
 
 

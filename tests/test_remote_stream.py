@@ -23,7 +23,7 @@ from livecap.events import RATE, Caption, Event, Gap
 from livecap.online.speech_buffer import Pcm
 from livecap.output.push.backoff import Backoff
 
-QUICK = ReconnectTimeouts(delays=Backoff(first=0.01, most=0.05), ending=0.5)
+QUICK = ReconnectTimeouts(delays=Backoff(first=0.01, max_s=0.05), ending=0.5)
 PIECE = RATE // 10  # samples sent together
 
 

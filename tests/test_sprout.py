@@ -141,8 +141,8 @@ def test_what_is_kept_changes_no_word(
         assert work.prefix
         kept: Any = work.prefix.encoder_state
         if kept is not None:
-            model.decoder.pages.release(kept.kept.table)
-            kept.kept.identity = ()
+            model.decoder.pages.release(kept.prefix_cache.table)
+            kept.prefix_cache.identity = ()
         return replace(work, prefix=replace(work.prefix, draft=()))
 
     pcm, config = talk[0][: 40 * RATE], settings(loaded(kind))
@@ -167,7 +167,7 @@ def test_three_minutes_are_said_once_and_for_good(
     assert len(pcm) > 165 * RATE
     assert error_rate(reference, text_of(events)) < 0.15
     captions = [event for event in events if isinstance(event, Caption)]
-    assert all(one.heard <= other.heard for one, other in pairwise(captions))
+    assert all(one.processed_until <= other.processed_until for one, other in pairwise(captions))
     for one, other in pairwise(found):
         if one.job.number == other.job.number:
             assert one.job.prefix

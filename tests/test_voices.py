@@ -24,7 +24,7 @@ RIGHT = "Let me have a look at that for you, it should have been there on Tuesda
 
 def by(speaker: str, text: str, *, start: float = 0.0, each: float = 0.3) -> Caption:
     found = spoken(f" {text}", start=start, each=each)
-    later = found.heard + 3 * RATE  # the stream has gone on
+    later = found.processed_until + 3 * RATE  # the stream has gone on
     return Caption(found.segment, found.start, later, found.words, speaker=speaker)
 
 
@@ -147,7 +147,7 @@ def test_a_long_call_never_falls_behind(seed: int) -> None:
         text = " ".join(rng.choice(["yes", "certainly", "no", "perhaps."]) for _ in range(12))
         caption = by(speaker, text, start=at[speaker], each=0.25)
         cues += voices.feed(caption)
-        at[speaker] = caption.heard / RATE - 3 + rng.choice([0.1, 0.6])
+        at[speaker] = caption.processed_until / RATE - 3 + rng.choice([0.1, 0.6])
         words += 12
     cues += voices.close()
     lint(cues, layout)

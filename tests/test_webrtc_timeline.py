@@ -27,7 +27,7 @@ def frame(value: int, count: int = FRAME) -> Samples:
 
 def placed(timeline: RtpTimeline, *frames: tuple[int, Samples]) -> list[int]:
     """Frames -> the whole clock."""
-    found = [timeline.place(timestamp, samples) for timestamp, samples in frames]
+    found = [timeline.position(timestamp, samples) for timestamp, samples in frames]
     return [int(one) for one in np.concatenate(found)]
 
 
@@ -53,22 +53,22 @@ def test_timestamps_wrap(start: int) -> None:
 @pytest.mark.parametrize("far", [JUMP + FRAME + 1, -JUMP - FRAME - 1, WRAP // 2])
 def test_a_jump_is_another_start_after_a_break(far: int) -> None:
     timeline = RtpTimeline()
-    timeline.place(10, frame(1))
-    told = timeline.place(10 + far, frame(2))
+    timeline.position(10, frame(1))
+    told = timeline.position(10 + far, frame(2))
     assert told.tolist() == [0] * BREAK + [2] * FRAME
-    assert timeline.place(10 + far + FRAME, frame(3)).tolist() == [3] * FRAME
+    assert timeline.position(10 + far + FRAME, frame(3)).tolist() == [3] * FRAME
 
 
 def test_the_longest_gap_is_silence() -> None:
     timeline = RtpTimeline()
-    timeline.place(0, frame(1))
-    assert len(timeline.place(FRAME + JUMP, frame(2))) == JUMP + FRAME
+    timeline.position(0, frame(1))
+    assert len(timeline.position(FRAME + JUMP, frame(2))) == JUMP + FRAME
 
 
 def test_a_clock_that_was_set_back_is_another_start() -> None:
     timeline = RtpTimeline()
-    timeline.place(10 * RATE, frame(1))
-    told = [timeline.place(at * FRAME, frame(2)) for at in range(60)]
+    timeline.position(10 * RATE, frame(1))
+    told = [timeline.position(at * FRAME, frame(2)) for at in range(60)]
     assert sum(map(len, told)) == BREAK + (60 - RATE // FRAME) * FRAME
 
 
@@ -90,7 +90,7 @@ def test_twenty_minutes_have_no_drift(seed: int) -> None:
             sent.append(sent[-chance.randint(1, min(len(sent), 3))])  # twice, the second time late
     timeline, at, found = RtpTimeline(), 0, []
     for number, samples in sent:
-        told = timeline.place((first + number * FRAME) % WRAP, samples)
+        told = timeline.position((first + number * FRAME) % WRAP, samples)
         hits = np.flatnonzero(told == 77)
         if len(hits):
             found.append((at + int(hits[0])) / RATE)
@@ -118,7 +118,7 @@ def test_twenty_minutes_of_a_session_have_no_drift(ppm: int, allowed: float) -> 
     for number in range(count):
         if number in marked or chance.random() > 0.05:
             sent = whole[number * FRAME : (number + 1) * FRAME]
-            placed.append(timeline.place((first + number * FRAME) % WRAP, sent))
+            placed.append(timeline.position((first + number * FRAME) % WRAP, sent))
         if len(placed) >= TOGETHER:
             client.do(client.session.sound(np.concatenate(placed)))
             placed.clear()

@@ -50,8 +50,8 @@ class CausalTower:
         """The state of a segment that has heard nothing."""
         dim = self.parts.width // self.parts.heads
         device = self.parts.device
-        kept = torch.zeros(len(self.parts.layers), self.parts.heads, 0, dim, device=device)
-        return CausalState(torch.zeros(BINS, 0, device=device), kept, kept, 0)
+        empty = torch.zeros(len(self.parts.layers), self.parts.heads, 0, dim, device=device)
+        return CausalState(torch.zeros(BINS, 0, device=device), empty, empty, 0)
 
     @torch.inference_mode()
     def encode(
@@ -96,23 +96,23 @@ class CausalTower:
         due = zip(states, counts, strict=True)
         mel = torch.cat([state.frames[:, : count * ROW_FRAMES] for state, count in due], 1)
         chunks = mel.view(len(mel), -1, ROW_FRAMES).transpose(0, 1)  # [row, bins, ROW_FRAMES]
-        places = [
+        blocks = [
             sinusoids(state.rows, state.rows + count, self.parts.width, self.parts.device)
             for state, count in zip(states, counts, strict=True)
         ]
-        x = self.parts.stem(chunks)[:, 0] + torch.cat(places)
+        x = self.parts.stem(chunks)[:, 0] + torch.cat(blocks)
         keys: list[list[Tensor]] = [[] for _ in states]
         values: list[list[Tensor]] = [[] for _ in states]
         for number, layer in enumerate(self.parts.layers):
-            heard = []
+            attended = []
             for n, block in enumerate(torch.split_with_sizes(layer.project(x), list(counts))):
                 query, key, value = block.permute(1, 2, 0, 3)  # [head, row, dim] each
                 key = torch.cat([states[n].keys[number].to(key.dtype), key], 1)
                 value = torch.cat([states[n].values[number].to(value.dtype), value], 1)
-                heard.append(_attend(query, key, value))
+                attended.append(_attend(query, key, value))
                 keys[n].append(key[:, -LEFT:])
                 values[n].append(value[:, -LEFT:])
-            x = layer.merge(x, torch.cat(heard))
+            x = layer.merge(x, torch.cat(attended))
         rows = torch.split_with_sizes(self.parts.project(x), list(counts))
         return [
             (
@@ -140,9 +140,9 @@ def _attend(query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     All see the whole block, and back to LEFT - 1 rows before themselves. Scores are float32.
     """
     rows, seen = query.shape[1], key.shape[1]
-    places = torch.arange(seen, device=key.device)
-    own = places[seen - rows :, None]  # where each query's own key lies
-    hidden = places < own - (LEFT - 1)  # [row, seen]
+    positions = torch.arange(seen, device=key.device)
+    own = positions[seen - rows :, None]  # where each query's own key lies
+    hidden = positions < own - (LEFT - 1)  # [row, seen]
     scores = (query.float() @ key.float().mT) * (1 / math.sqrt(query.shape[-1]))
     weights = scores.masked_fill(hidden, -math.inf).softmax(-1)
     return (weights.to(value.dtype) @ value).transpose(0, 1).flatten(1)

@@ -112,9 +112,9 @@ class EncoderBlock:
         """Rows [..., width] -> queries, keys and values [..., 3, head, dim]."""
         return self.qkv(self.attention_norm(x)).view(*x.shape[:-1], 3, self.heads, -1)
 
-    def merge(self, x: Tensor, heard: Tensor) -> Tensor:
+    def merge(self, x: Tensor, attended: Tensor) -> Tensor:
         """Rows and what they attended to, [..., width] each -> the rows after the block."""
-        x = x + self.out(heard)
+        x = x + self.out(attended)
         return x + self.narrow(F.gelu(self.widen(self.feed_norm(x))))
 
 

@@ -80,8 +80,8 @@ class Mel:
                 samples = samples[EDGE:]  # reflected again when more is there
             return self._wait(samples, state)
         maximum = max(state.maximum, float(logs.max()))
-        kept = samples[logs.shape[1] * HOP :]
-        after = MelState(kept, state.frames + logs.shape[1], maximum)
+        rest = samples[logs.shape[1] * HOP :]
+        after = MelState(rest, state.frames + logs.shape[1], maximum)
         return _normalise(logs, maximum), after
 
     def _wait(self, samples: Tensor, state: MelState) -> tuple[Tensor, MelState]:

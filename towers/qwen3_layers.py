@@ -49,8 +49,8 @@ class Stem:
 
 def _parts(chunks: Tensor) -> list[int]:
     """How many chunks [chunk, bins, frame] go at once."""
-    most = max(AT_ONCE // chunks.shape[2], 1)
-    return [min(most, len(chunks) - at) for at in range(0, len(chunks), most)]
+    max_chunks = max(AT_ONCE // chunks.shape[2], 1)
+    return [min(max_chunks, len(chunks) - at) for at in range(0, len(chunks), max_chunks)]
 
 
 class Projector:

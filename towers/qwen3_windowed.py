@@ -141,11 +141,11 @@ class WindowedTower:
         lengths = [len(window) for window in windows]
         x = torch.cat(list(windows))
         for layer in self.parts.layers:
-            heard = []
+            attended = []
             for window in torch.split_with_sizes(layer.project(x), lengths):
                 query, key, value = window.permute(1, 2, 0, 3)[:, None]  # [1, head, row, dim]
-                heard.append(attend(query, key, value)[0].transpose(0, 1).flatten(1))
-            x = layer.merge(x, torch.cat(heard))
+                attended.append(attend(query, key, value)[0].transpose(0, 1).flatten(1))
+            x = layer.merge(x, torch.cat(attended))
         return list(torch.split_with_sizes(self.parts.project(x), lengths))
 
 

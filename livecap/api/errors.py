@@ -48,8 +48,13 @@ class ApiError(Exception):
 
     def envelope(self) -> dict[str, object]:
         """The JSON body."""
-        told = {"message": self.message, "type": self.type, "param": self.param, "code": self.code}
-        return {"error": told}
+        payload = {
+            "message": self.message,
+            "type": self.type,
+            "param": self.param,
+            "code": self.code,
+        }
+        return {"error": payload}
 
 
 def response(error: ApiError) -> JSONResponse:

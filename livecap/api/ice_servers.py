@@ -26,18 +26,18 @@ class IceServer:
 
     def shape(self) -> dict[str, object]:
         """As JavaScript's `RTCPeerConnection` takes it."""
-        told: dict[str, object] = {"urls": [self.url]}
+        payload: dict[str, object] = {"urls": [self.url]}
         if self.user is not None:
-            told |= {"username": self.user, "credential": self.password}
-        return told
+            payload |= {"username": self.user, "credential": self.password}
+        return payload
 
     def link(self) -> str:
         """As one value of a `Link` header."""
-        told = f'<{self.url}>; rel="ice-server"'
+        link = f'<{self.url}>; rel="ice-server"'
         if self.user is not None:
-            told += f'; username="{self.user}"; credential="{self.password}"'
-            told += '; credential-type="password"'
-        return told
+            link += f'; username="{self.user}"; credential="{self.password}"'
+            link += '; credential-type="password"'
+        return link
 
 
 def ice_server(text: str) -> IceServer:

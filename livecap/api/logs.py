@@ -21,7 +21,7 @@ class JsonLogFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """As a line, without its end."""
-        told: dict[str, object] = {
+        payload: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname.lower(),
             "logger": record.name,
@@ -29,10 +29,10 @@ class JsonLogFormatter(logging.Formatter):
         }
         fields = record.__dict__.get("fields")
         if isinstance(fields, Mapping):
-            told.update(fields)
+            payload.update(fields)
         if record.exc_info:
-            told["exception"] = self.formatException(record.exc_info)
-        return json.dumps(told, ensure_ascii=True, default=str)
+            payload["exception"] = self.formatException(record.exc_info)
+        return json.dumps(payload, ensure_ascii=True, default=str)
 
 
 class PlainLines(logging.Formatter):
@@ -43,8 +43,8 @@ class PlainLines(logging.Formatter):
         time = datetime.fromtimestamp(record.created).strftime("%H:%M:%S")
         level = "" if record.levelno == logging.INFO else f"{record.levelname.lower()}: "
         fields = record.__dict__.get("fields")
-        told = fields.items() if isinstance(fields, Mapping) else ()
-        rest = ", ".join(f"{name} {value}" for name, value in told if value not in (None, ""))
+        payload = fields.items() if isinstance(fields, Mapping) else ()
+        rest = ", ".join(f"{name} {value}" for name, value in payload if value not in (None, ""))
         line = f"{time} {level}{record.getMessage().strip()}{': ' if rest else ''}{rest}"
         exception = f"\n{self.formatException(record.exc_info)}" if record.exc_info else ""
         return printable(line) + exception

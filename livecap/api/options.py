@@ -116,7 +116,7 @@ class ServeConfig(PushOptions):
         PushOptions.__post_init__(self)  # super() knows no class with slots
         _check(bool(self.model), "--model", "empty", "Name one, or leave it out.")
         _check(0 <= self.port < 65_536, "--port", self.port, "Use 0 to 65535.")
-        for name, value, most in (
+        for name, value, limit in (
             ("--max-sessions", self.max_sessions, 100_000),
             ("--max-connections", self.max_connections, 1_000_000),
             ("--max-per-address", self.max_per_address, 1_000_000),
@@ -128,7 +128,7 @@ class ServeConfig(PushOptions):
             ("--grace", self.grace, 3600),
             ("--history-days", self.history_days, 36_500),
         ):
-            _check(0 <= value <= most, name, value, f"Use 0 to {most}.")
+            _check(0 <= value <= limit, name, value, f"Use 0 to {limit}.")
         if self.history_days != DAYS and not self.history:
             raise ConfigError("--history-days is given without --history", remedy="Add --history.")
         _check(0 < self.max_uploads <= 10_000, "--max-uploads", self.max_uploads, "Use 1 to 10000.")

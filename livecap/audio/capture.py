@@ -96,18 +96,18 @@ class Microphone:
         """What has come; see AudioIn. It may return early, with nothing."""
         if self._done:
             return None
-        heard = self._receive(min(timeout, LOOK))
+        items = self._receive(min(timeout, LOOK))
         now = self._clock()
         if now >= self._until:
             self._release()
-            heard += self._receive(0)
-            heard += self._track.flush()
-            heard += self._state(self._until)
+            items += self._receive(0)
+            items += self._track.flush()
+            items += self._state(self._until)
             self._done = True
-            return heard or None
+            return items or None
         if math.isinf(self._until):
-            heard += self._watch(now)
-        return heard
+            items += self._watch(now)
+        return items
 
     def stop(self) -> None:
         """Capture no more. What was captured can still be taken."""
@@ -122,21 +122,21 @@ class Microphone:
 
     def _receive(self, timeout: float) -> list[Heard]:
         """Blocks that have come -> chunks, and what there is to say about them."""
-        heard: list[Heard] = []
+        items: list[Heard] = []
         run: list[Samples] = []  # blocks that follow each other
         for block in self._inbox.take(timeout):
             missing, reason = self._missing(block)
             if missing > 0:
-                heard += self._track.feed(run)
-                heard += self._track.skip(missing, reason)
+                items += self._track.feed(run)
+                items += self._track.skip(missing, reason)
                 run = []
             if self._gone:
-                heard.append(self._returned(self._gone))
+                items.append(self._returned(self._gone))
             run.append(block.pcm)
             if self._ear.listen(block.pcm, self._rate):
-                heard.append(Notice(self._silent()))
+                items.append(Notice(self._silent()))
             self._last = block
-        return heard + self._track.feed(run)
+        return items + self._track.feed(run)
 
     def _missing(self, block: CapturedBlock) -> tuple[float, str]:
         """Seconds of audio that are missing before a block, and why."""
@@ -148,8 +148,8 @@ class Microphone:
             return (gap if self.device.loopback and gap > IDLE else 0.0), UNPLAYED
         dropped = (block.first - last.end) / self._rate  # for lack of room, so known exactly
         # time stamps that make no sense must not carry the timeline into the future
-        most = block.arrived - self._began - self._track.end / RATE + 1.0
-        jump = min(block.recorded - last.recorded - len(last.pcm) / self._rate, most)
+        limit = block.arrived - self._began - self._track.end / RATE + 1.0
+        jump = min(block.recorded - last.recorded - len(last.pcm) / self._rate, limit)
         if block.overflow and jump > JITTER:
             return max(dropped, jump), LATE
         if self.device.loopback and jump > max(IDLE, dropped):
@@ -165,14 +165,14 @@ class Microphone:
         """Sees that the device is gone, and opens it again."""
         if self._stream is not None:
             return [] if self._is_alive(now) else self._lose(now)
-        heard: list[Heard] = []
+        items: list[Heard] = []
         if not self._stated and now - self._ended >= STATED:
-            heard += self._state(now)
+            items += self._state(now)
         if now >= self._retry:
             self._retry = now + RETRY
             with suppress(AudioError, self._sd.PortAudioError):
                 self._reopen()
-        return heard
+        return items
 
     def _is_alive(self, now: float) -> bool:
         with suppress(self._sd.PortAudioError):
@@ -187,21 +187,21 @@ class Microphone:
     def _lose(self, now: float) -> list[Heard]:
         """The device is gone: gives out what came before."""
         self._release()
-        heard = self._receive(0)
-        heard += self._track.flush()
+        items = self._receive(0)
+        items += self._track.flush()
         if self._inbox.arrived is not None:
             self._ended = self._inbox.arrived
         self._last = None
         self._retry = now + RETRY
         if not self._gone:
             self._gone, self._stated = self.device, False
-            heard.append(
+            items.append(
                 Notice(
                     f"{self.name} is gone; captions go on once it is back. Plug it in again, or "
                     f"stop and choose another: {SHOW}"
                 )
             )
-        return heard
+        return items
 
     def _returned(self, lost: Device) -> Notice:
         self._gone = None

@@ -77,7 +77,7 @@ class Media:
             if form_now != form:
                 check(frame.rate, frame.layout.nb_channels)
                 self._timeline.settle()
-            jump = self._timeline.place(time)
+            jump = self._timeline.index(time)
             if form_now != form or jump is not None:
                 if fifo.samples:
                     yield _piece(fifo, names, start)

@@ -63,11 +63,11 @@ class Recorded:
             return
         self._is_stopped = True
         if self._speed:
-            heard = self._due()
+            processed = self._due()
             while not self._pieces and not self._ended and self._begun is not None:
                 self._read(wait=True)  # nobody took it in time, but it has been said
-                heard += self._due()
-            self._pieces = deque(one for one in heard if isinstance(one, Chunk))
+                processed += self._due()
+            self._pieces = deque(one for one in processed if isinstance(one, Chunk))
             self._speed = 0.0
         else:
             for block in self._pump.take(EVERYTHING, wait=False) or []:
@@ -79,8 +79,8 @@ class Recorded:
         self._pump.close()
 
     def _read(self, *, wait: bool, timeout: float = 0.5) -> None:
-        most = 1 if self._speed else AT_ONCE
-        blocks = self._pump.take(most, wait=wait, timeout=timeout)
+        limit = 1 if self._speed else AT_ONCE
+        blocks = self._pump.take(limit, wait=wait, timeout=timeout)
         self._ended = blocks is None
         for block in blocks or []:
             self._cut(block)

@@ -193,15 +193,15 @@ def _seekable(stream: Stream) -> bool:
 def _needs_seeking(pipe: Pipe) -> bool:
     if pipe.peek(4) == b"caff":  # its packet table may follow the audio
         return True
-    place = 0
-    while place < _SCAN:
-        head = pipe.peek(place + 16)[place:]
+    index = 0
+    while index < _SCAN:
+        head = pipe.peek(index + 16)[index:]
         kind, size = head[4:8], int.from_bytes(head[:4], "big")
-        if len(head) < 8 or kind == b"moov" or (not place and kind not in _BOXES):
+        if len(head) < 8 or kind == b"moov" or (not index and kind not in _BOXES):
             return False
         if size == 1:
             size = int.from_bytes(head[8:16], "big")
         if kind == b"mdat" or size < 8:
             return True
-        place += size
+        index += size
     return True

@@ -191,10 +191,10 @@ def _gain(powers: Array, signs: Array) -> Array:
     energies = np.diagonal(powers, axis1=1, axis2=2)
     loudest = energies.argmax(axis=1)
     frame = np.arange(len(powers))
-    most = energies[frame, loudest][:, None]
+    limit = energies[frame, loudest][:, None]
     shared = np.square(powers[frame, loudest])  # [frame, channel]
-    known = np.divide(shared, most, out=np.zeros_like(shared), where=most > _SILENT)
-    wanted = most[:, 0] + (energies - known).sum(axis=1)  # the loudest one's own term is 0
+    known = np.divide(shared, limit, out=np.zeros_like(shared), where=limit > _SILENT)
+    wanted = limit[:, 0] + (energies - known).sum(axis=1)  # the loudest one's own term is 0
     summed = np.einsum("ki,kij,kj->k", signs, powers, signs)
     ratio = np.divide(wanted, summed, out=np.ones_like(wanted), where=summed > _SILENT)
     gains: Array = np.sqrt(ratio.clip(0.0, 1.0))

@@ -63,10 +63,10 @@ class Device:
     @property
     def counts(self) -> list[int]:
         """Channels to open it with: the first count that it takes."""
-        most = min(self.channels, MOST_CHANNELS)
+        limit = min(self.channels, MOST_CHANNELS)
         if self.api == "ALSA" and "(hw:" not in self.name and self.channels >= MOST_CHANNELS:
-            most = PLAUSIBLE  # a plugin in front of a card or server; it takes any count
-        return [most, *(count for count in (2, 1) if count < most)]
+            limit = PLAUSIBLE  # a plugin in front of a card or server; it takes any count
+        return [limit, *(count for count in (2, 1) if count < limit)]
 
 
 def load_portaudio() -> PortAudio:

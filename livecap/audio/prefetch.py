@@ -43,13 +43,13 @@ class Pump:
         self._thread = threading.Thread(target=self._read, name="livecap-read", daemon=True)
         self._thread.start()
 
-    def take(self, most: int, *, wait: bool, timeout: float = 0.5) -> list[AudioBlock] | None:
+    def take(self, limit: int, *, wait: bool, timeout: float = 0.5) -> list[AudioBlock] | None:
         """Up to `most` blocks that are there; None at the end. With `wait`, the first is waited
         for, so many seconds at most.
         """
         blocks: list[AudioBlock] = []
         try:
-            while len(blocks) < most:
+            while len(blocks) < limit:
                 block = self._blocks.get(block=wait and not blocks, timeout=timeout)
                 if block is None:
                     self._blocks.put(None)  # for the next call

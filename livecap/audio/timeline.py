@@ -39,7 +39,7 @@ class Timeline:
         self._left_out += length if self._overlaps else 0.0
         return self._overlaps
 
-    def place(self, time: float | None) -> int | None:
+    def index(self, time: float | None) -> int | None:
         """Time of a frame, in samples -> where it starts, or None if it follows the last one.
 
         The start of the first frame is negative if it begins before the timeline does.

@@ -34,19 +34,19 @@ def take_head(pipe: Pipe) -> Riff | None:
     start = pipe.peek(12)
     if start[:4] != b"RIFF" or start[8:] != b"WAVE":
         return None
-    place, form = 12, b""
-    while place < _MOST:
-        name, size = struct.unpack("<4sI", pipe.peek(place + 8)[place:].ljust(8, b"\0"))
+    index, form = 12, b""
+    while index < _MOST:
+        name, size = struct.unpack("<4sI", pipe.peek(index + 8)[index:].ljust(8, b"\0"))
         if name == b"data":
             riff = _parse(form, size)
             if riff is not None:
-                pipe.read(place + 8)
+                pipe.read(index + 8)
             return riff
         if size > _MOST or not name.strip(b"\0"):
             return None
         if name == b"fmt ":
-            form = pipe.peek(place + 8 + size)[place + 8 :]
-        place += 8 + size + size % 2
+            form = pipe.peek(index + 8 + size)[index + 8 :]
+        index += 8 + size + size % 2
     return None
 
 

@@ -97,7 +97,7 @@ def _tokens(text: str) -> list[tuple[str, bool]]:
 
 
 def _split(
-    word: Timed, token: str, language: str, spaced: bool, place: tuple[int, int]
+    word: Timed, token: str, language: str, spaced: bool, index: tuple[int, int]
 ) -> list[CuePiece]:
     """One token -> pieces at every place where a line may break inside it.
 
@@ -111,7 +111,7 @@ def _split(
         else:
             parts.append(cluster)
         before = cluster
-    done, total = place
+    done, total = index
     pieces = []
     for number, part in enumerate(parts):
         width = columns(part)
@@ -202,7 +202,7 @@ def _timed(caption: Caption, after: int) -> list[Timed]:
         run = []
         timed.append(Timed(word.text, start, max(start, word.end), known=True))
         edge, floor = start, max(start, word.end)
-    timed += _share(run, max(edge, floor), caption.heard)
+    timed += _share(run, max(edge, floor), caption.processed_until)
     return timed
 
 

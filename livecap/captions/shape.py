@@ -69,7 +69,7 @@ class Shaper:
 
     def feed(self, caption: Caption) -> list[Cue]:
         """A caption -> the cues that are final now. Its tail is not looked at."""
-        self._heard = max(self._heard, caption.heard)
+        self._heard = max(self._heard, caption.processed_until)
         limit = self._layout.max_line_width - self._indent(caption.speaker)
         same = caption.speaker == self._speaker
         pieces = cut(
@@ -203,8 +203,8 @@ class Shaper:
 def _marks(row: Sequence[CuePiece]) -> tuple[Mark, ...]:
     """The words of a line whose beginnings are known."""
     found, at = list[Mark](), 0
-    for place, piece in enumerate(row):
-        at += piece.spaced and place > 0
+    for index, piece in enumerate(row):
+        at += piece.spaced and index > 0
         if piece.heads and piece.start_known:
             found.append((at, piece.start))
         at += len(piece.text)

@@ -29,5 +29,5 @@ def wrong_decoder(checkpoint: Checkpoint) -> ModelError:
 
 
 def _remedy(checkpoint: Checkpoint) -> str:
-    place = checkpoint.folder / SUBFOLDER
-    return f"Fetch it: `livecap pull qwen3-asr-0.6b`, or put that model into {place}."
+    index = checkpoint.folder / SUBFOLDER
+    return f"Fetch it: `livecap pull qwen3-asr-0.6b`, or put that model into {index}."

@@ -119,7 +119,11 @@ def _fetch(repository: str, files: list[str], endpoint: str | None) -> Path:
 
 
 def _check_space(repository: str, size: int) -> None:
-    existing = next(place for place in (hub_cache(), *hub_cache().parents) if place.exists())
+    existing = next(
+        folder_or_parent
+        for folder_or_parent in (hub_cache(), *hub_cache().parents)
+        if folder_or_parent.exists()
+    )
     free = shutil.disk_usage(existing).free
     if free < size:
         raise _full(repository, f": {round(size / 1e6)} MB to fetch, {round(free / 1e6)} MB free")

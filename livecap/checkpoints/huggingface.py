@@ -103,8 +103,8 @@ def _facts(
     checkpoint: Checkpoint, config: dict[str, Any], dims: WhisperDims, tokenizer: Tokenizer
 ) -> GenerationFacts:
     file = checkpoint.folder / "generation_config.json"
-    told = config | read_objects(file)  # older checkpoints have the lists in config.json
-    suppress, begin = told.get("suppress_tokens"), told.get("begin_suppress_tokens")
+    payload = config | read_objects(file)  # older checkpoints have the lists in config.json
+    suppress, begin = payload.get("suppress_tokens"), payload.get("begin_suppress_tokens")
     if suppress is None or -1 in integers(suppress, file, "suppress_tokens"):
         suppress = tokenizer.suppressed
     if begin is None:
@@ -113,9 +113,9 @@ def _facts(
         suppress=known_ids(suppress, dims.vocab),
         suppress_at_begin=known_ids(integers(begin, file, "begin_suppress_tokens"), dims.vocab),
         alignment_heads=alignment_heads(
-            told.get("alignment_heads"), dims=dims, name=checkpoint.name, file=file
+            payload.get("alignment_heads"), dims=dims, name=checkpoint.name, file=file
         ),
-        languages=_languages(told.get("lang_to_id"), file, tokenizer),
+        languages=_languages(payload.get("lang_to_id"), file, tokenizer),
     )
 
 

@@ -54,7 +54,7 @@ def read_facts(folder: Path) -> Facts:
     audio, text = (_object(thinker, key, file) for key in ("audio_config", "text_config"))
     # the one that transformers goes by comes first
     flags = [text, thinker, config] if thinker is not config else [config, text]
-    told = read_objects(folder / GENERATION)
+    payload = read_objects(folder / GENERATION)
     kinds = (str(thinker.get("model_type")), *map(str, config.get("architectures") or ()))
     return Facts(
         audio=_audio(audio, file),
@@ -64,8 +64,8 @@ def read_facts(folder: Path) -> Facts:
         is_tied=next((one[TIED] for one in flags if one.get(TIED) is not None), True) is not False,
         ends=frozenset(
             number
-            for one, place in ((told, folder / GENERATION), (config, file), (thinker, file))
-            for number in _ends(one, place)
+            for one, path in ((payload, folder / GENERATION), (config, file), (thinker, file))
+            for number in _ends(one, path)
         ),
         chunk=chunk_length(folder),
     )

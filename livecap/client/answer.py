@@ -36,7 +36,7 @@ def read(body: Frame, language: str | None) -> UploadAnswer:
         )
     captions = list(_captions(body, language))
     duration = samples(number(body, "duration")) or _counted(body)
-    duration = duration or max((one.heard for one in captions), default=0)
+    duration = duration or max((one.processed_until for one in captions), default=0)
     events = _in_order([*captions, *_missing(body)], duration)
     silent = sum(one.end - one.start for one in events if isinstance(one, Silence))
     damage = text(inner(body, "livecap"), "damaged") or None
@@ -45,10 +45,10 @@ def read(body: Frame, language: str | None) -> UploadAnswer:
 
 def _captions(body: Frame, language: str | None) -> Iterator[Caption]:
     segments = objects(body, "segments")
-    said = text(body, "text")
-    if not segments and said.strip():  # a server that tells no times
+    committed = text(body, "text")
+    if not segments and committed.strip():  # a server that tells no times
         yield Caption(
-            0, 0, _counted(body) or 1, tuple(words_of(said, (), _same)), language=language
+            0, 0, _counted(body) or 1, tuple(words_of(committed, (), _same)), language=language
         )
     words = deque(spoken(body))
     for index, segment in enumerate(segments):
@@ -60,7 +60,7 @@ def _captions(body: Frame, language: str | None) -> Iterator[Caption]:
             yield Caption(
                 segment=index,
                 start=start,
-                heard=max(end, start + 1),
+                processed_until=max(end, start + 1),
                 words=tuple(words_of(text(segment, "text"), own, _same)),
                 language=language,
                 scores=_scores(segment),
@@ -82,7 +82,9 @@ class _Row:
     def add(self, event: Caption | Gap | Unrecognised) -> None:
         self.reach(event.start)
         self.events.append(event)
-        self.until = max(self.until, event.heard if isinstance(event, Caption) else event.end)
+        self.until = max(
+            self.until, event.processed_until if isinstance(event, Caption) else event.end
+        )
 
     def reach(self, to: int) -> None:
         if to - self.until >= APART:
@@ -90,9 +92,9 @@ class _Row:
         self.until = max(self.until, to)
 
 
-def _in_order(told: Sequence[Caption | Gap | Unrecognised], duration: int) -> list[Event]:
+def _in_order(payload: Sequence[Caption | Gap | Unrecognised], duration: int) -> list[Event]:
     row = _Row()
-    for event in sorted(told, key=lambda one: one.start):
+    for event in sorted(payload, key=lambda one: one.start):
         row.add(event)
     if duration > row.until:
         row.events.append(Silence(row.until, duration))

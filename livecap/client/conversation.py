@@ -54,9 +54,9 @@ class ServerTurn:
     start: int
     stop: int | None = None  # None: it goes on
     is_speech: bool = False  # the server has heard a voice, not only a commit
-    said: str = ""  # words that are said for good
+    text_so_far: str = ""  # words that are said for good
     shown: str = ""  # those, and what may follow
-    heard: int | None = None  # up to where it has been heard, as far as the server tells
+    processed: int | None = None  # up to where it has been heard, as far as the server tells
     final: Frame | None = None  # the event with its text
     failure: str | None = None  # why there is none
 
@@ -193,18 +193,18 @@ class Conversation:
 
     def _error(self, error: Frame) -> None:
         code, message = text(error, "code"), text(error, "message")
-        told = message or code or "an error without words"
+        payload = message or code or "an error without words"
         asked = error.get("event_id")
         if self.state in ("greeting", "configuring"):
-            self.refusal = (code, told)
+            self.refusal = (code, payload)
         elif asked == "sync" and self._marks:
             self.taken = self._marks.popleft()
         elif self.state == "closing" and (asked == "finish" or code in HARMLESS):
             self._is_answered = not self.is_own
         elif code == "transcription_failed":
-            self.broken = told
+            self.broken = payload
         elif code not in (*HARMLESS, *FAREWELLS):
-            self.notices.append(told)
+            self.notices.append(payload)
 
     def _buffer(self, kind: str, frame: Frame) -> None:
         item, at = text(frame, "item_id"), None
@@ -227,17 +227,17 @@ class Conversation:
         turn = self._turn(text(frame, "item_id"))
         shown, reached = text(frame, "text"), number(frame, "audio_ms")
         # One that waited while words were said may be older than they are.
-        turn.shown = shown if len(shown) >= len(turn.said) else turn.said
+        turn.shown = shown if len(shown) >= len(turn.text_so_far) else turn.text_so_far
         if reached is not None:
-            turn.heard = turn.start + round(reached * MS)
+            turn.processed = turn.start + round(reached * MS)
 
     def _text(self, kind: str, frame: Frame) -> None:
         if kind not in ("delta", "completed", "failed"):
             return
         turn = self._turn(text(frame, "item_id"))
         if kind == "delta":
-            turn.said += text(frame, "delta")
-            turn.shown = turn.said
+            turn.text_so_far += text(frame, "delta")
+            turn.shown = turn.text_so_far
             return
         start, stop = number(frame, "start_ms"), number(frame, "end_ms")
         if start is not None:

@@ -37,7 +37,7 @@ class ServerError(LivecapError):
 class Trouble:
     """Why there is no connection, or none any more."""
 
-    told: str  # a part of a sentence
+    error_text: str  # a part of a sentence
     remedy: str
     lasting: bool = False  # to ask again would change nothing
     wait: float = 0.0  # seconds that the server wants to be left alone
@@ -47,26 +47,26 @@ class Trouble:
     @property
     def error(self) -> ServerError:
         """The same for those who can't go on."""
-        return ServerError(self.told, remedy=self.remedy)
+        return ServerError(self.error_text, remedy=self.remedy)
 
 
 def of_status(name: str, status: int, message: str = "", after: str | None = None) -> Trouble:
     """An HTTP status, what the server says of it, and its Retry-After."""
-    said = f": {message.rstrip('.')}" if message else ""
+    detail = f": {message.rstrip('.')}" if message else ""
     if status == 401:
-        return Trouble(f"{name} refuses the key (401){said}", NO_KEY, lasting=True)
+        return Trouble(f"{name} refuses the key (401){detail}", NO_KEY, lasting=True)
     if status == 403:  # also what Starlette says of a WebSocket at an address that it doesn't know
         return Trouble(
-            f"{name} lets nobody in there (403){said}", f"{NO_PATH}; and the key", lasting=True
+            f"{name} lets nobody in there (403){detail}", f"{NO_PATH}; and the key", lasting=True
         )
     if status == 404:
-        return Trouble(f"{name} has nothing at that address (404){said}", NO_PATH, lasting=True)
+        return Trouble(f"{name} has nothing at that address (404){detail}", NO_PATH, lasting=True)
     if status in BUSY:
         what = "is busy" if status == 429 else "is not ready"
-        told = f"{name} {what} ({status}){said}"
-        return Trouble(told, "Try again later", wait=_seconds(after), is_busy=True)
+        error_text = f"{name} {what} ({status}){detail}"
+        return Trouble(error_text, "Try again later", wait=_seconds(after), is_busy=True)
     return Trouble(
-        f"{name} answers with status {status}{said}",
+        f"{name} answers with status {status}{detail}",
         "Check the address, and what the server's log says",
         lasting=status < 500,
     )
@@ -144,8 +144,8 @@ def of_error(name: str, error: Exception) -> Trouble:
             PORT,
         )
     reason = error.strerror if isinstance(error, OSError) else None
-    told = f"the connection to {name} failed ({reason or error or type(error).__name__})"
-    return Trouble(told, PORT)
+    message = f"the connection to {name} failed ({reason or error or type(error).__name__})"
+    return Trouble(message, PORT)
 
 
 def _seconds(after: str | None) -> float:

@@ -170,7 +170,7 @@ class RemoteRun:
                     form,
                     self._patience,
                     pause=self._pause,
-                    say=lambda told: self._news.put(f"{path}: {told}"),
+                    say=lambda message: self._news.put(f"{path}: {message}"),
                 )
             except UploadRefused as refused:
                 less = self._asked.less(detail, refused.reply)
@@ -193,9 +193,9 @@ class RemoteRun:
             return self._end(of_refusal(name, "model_not_found", message).error)
         if reply.status in (401, 403, 404):
             return self._end(reply.trouble(name).error)
-        said = f": {message.rstrip('.')}" if message else ""
+        detail = f": {message.rstrip('.')}" if message else ""
         remedy = REMEDIES.get(reply.status, "The server's log may say more.")
-        return AudioError(f"{name} refuses it ({reply.status}{said})", remedy=remedy)
+        return AudioError(f"{name} refuses it ({reply.status}{detail})", remedy=remedy)
 
     def _lasting(self, error: ServerError) -> ServerError:
         """This file could not be captioned. Where the server is gone, no other can be either."""

@@ -48,9 +48,9 @@ class Form:
             yield block
         yield self._end
 
-    def _read(self, most: int) -> bytes:
+    def _read(self, size: int) -> bytes:
         try:
-            block = self.file.read(most)
+            block = self.file.read(size)
         except OSError as error:
             raise AudioError(
                 f"{self.name} can't be read any more: {error}", remedy="Check the disk."

@@ -96,30 +96,30 @@ class ReconnectingClient:
         What has worked once is tried until it works again.
         """
         if self._relay.hopeless is not None:
-            told = f"{self._server.name} can't caption this: {self._relay.hopeless.rstrip('.')}"
-            raise ServerError(told, remedy="Check the options, and what the server's log says")
+            message = f"{self._server.name} can't caption this: {self._relay.hopeless.rstrip('.')}"
+            raise ServerError(message, remedy="Check the options, and what the server's log says")
         if why and self.model is None and not why.is_busy:
             raise why.error
 
     def _give_up(self, why: Trouble | None) -> None:
         """Raises ServerError: the last words can't be had."""
-        told = why.told if why else f"{self._server.name} is gone"
+        payload = why.error_text if why else f"{self._server.name} is gone"
         with self._news:
-            self._relay.give_up(told)
+            self._relay.give_up(payload)
             self._news.notify_all()
         raise ServerError(
-            f"{told}; what was said last is not captioned", remedy=why.remedy if why else ""
+            f"{payload}; what was said last is not captioned", remedy=why.remedy if why else ""
         )
 
     def _delay(self, why: Trouble | None) -> float:
         """Seconds until the next try. Says why, unless that was said already."""
         delay = self._patience.delays.of(self._tries, asked=why.wait if why else 0.0)
         is_usual = why is None or (why.is_usual and self._tries == 1)
-        if why and not is_usual and why.told != self._said:
-            self._said = why.told
+        if why and not is_usual and why.error_text != self._said:
+            self._said = why.error_text
             with self._news:
-                kept = "" if self.model is None else "; audio is kept"
-                self._tell(f"{why.told}{kept}; trying again, first in {delay:.1f} s")
+                note = "" if self.model is None else "; audio is kept"
+                self._tell(f"{why.error_text}{note}; trying again, first in {delay:.1f} s")
         return delay
 
     async def _connection(self) -> Trouble | None:

@@ -81,8 +81,8 @@ class Relay:
             return self._kept.count(self._settled) / RATE
         reached = self._clock.start(talk.taken) if talk.is_asked else self._cursor
         newest = talk.turns[-1] if talk.turns else None
-        if newest and newest.stop is None and newest.heard is not None:
-            reached = min(reached, self._clock.start(newest.heard))
+        if newest and newest.stop is None and newest.processed is not None:
+            reached = min(reached, self._clock.start(newest.processed))
         return self._kept.count(reached) / RATE
 
     @property
@@ -146,9 +146,9 @@ class Relay:
 
     # Inside
 
-    def _next(self, most: int) -> Pcm16 | None:
+    def _next(self, max_samples: int) -> Pcm16 | None:
         """The next audio to be sent. Silence stands for what is missing, as much as is needed."""
-        block = self._kept.after(self._cursor, most)
+        block = self._kept.after(self._cursor, max_samples)
         at = block.start if block else self._kept.end
         if at > self._cursor:
             length = self._clock.skip(self._cursor, at, FILL)
@@ -184,10 +184,10 @@ class Relay:
 
     def _tell(self, turn: ServerTurn) -> None:
         start, end = self._stretch(turn)
-        said = text(turn.final, "transcript") if turn.final else ""
-        if turn.final and said.strip():
+        transcript = text(turn.final, "transcript") if turn.final else ""
+        if turn.final and transcript.strip():
             self._story.language = language(turn.final) or self._story.language
-            self._story.turn(start, end, words_of(said, spoken(turn.final), self._place))
+            self._story.turn(start, end, words_of(transcript, spoken(turn.final), self._place))
         elif turn.failure is not None:
             self._story.nothing(start, end, turn.failure)
         elif turn.is_speech:
@@ -198,9 +198,9 @@ class Relay:
         tail = ""
         for turn in talk.turns:
             tail += seam(tail, turn.shown) + turn.shown
-        heard = max(turn.heard or turn.stop or talk.taken for turn in talk.turns)
+        processed_until = max(turn.processed or turn.stop or talk.taken for turn in talk.turns)
         start = self._clock.start(talk.turns[0].start)
-        self._story.expect(start, self._clock.end(heard), tail)
+        self._story.expect(start, self._clock.end(processed_until), tail)
 
     def _failed(self, talk: Conversation, reason: str) -> None:
         """The server has met a fault: again and again at the same place, that is left out."""

@@ -55,10 +55,10 @@ class ReplayBuffer:
         elif len(pcm):
             self._blocks.append(SentBlock(start, pcm))
 
-    def after(self, at: int, most: int) -> SentBlock | None:
+    def after(self, at: int, max_samples: int) -> SentBlock | None:
         """The first audio that is not before media time `at`: at most so many samples."""
         block = next(self._parts(at), None)
-        return SentBlock(block.start, block.pcm[:most]) if block else None
+        return SentBlock(block.start, block.pcm[:max_samples]) if block else None
 
     def count(self, at: int) -> int:
         """Samples from media time `at` on."""

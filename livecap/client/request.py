@@ -82,20 +82,20 @@ class Asked:
         """What to ask for instead of what was refused; None if that was not about the form."""
         if reply.status not in (400, 422) or detail not in LESS or self.needs_words:
             return None
-        told = text(reply.error, "param") + " " + text(reply.error, "message")
-        if detail == "words" and "timestamp_granularities" in told:
+        message = text(reply.error, "param") + " " + text(reply.error, "message")
+        if detail == "words" and "timestamp_granularities" in message:
             return "segments"
-        return "text" if "response_format" in told else None
+        return "text" if "response_format" in message else None
 
     def _chunking(self) -> list[tuple[str, str]]:
         """How pauses are found, if that is not left to the server."""
         vad, usual = self.vad, VadConfig()
         if vad is None or vad == usual:
             return []
-        told = {
+        payload = {
             "type": "server_vad",
             "threshold": f"{vad.vad_threshold:g}",
             "prefix_padding_ms": str(vad.vad_pad),
             "silence_duration_ms": str(vad.vad_min_silence),
         }
-        return [(f"chunking_strategy[{name}]", value) for name, value in told.items()]
+        return [(f"chunking_strategy[{name}]", value) for name, value in payload.items()]

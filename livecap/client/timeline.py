@@ -18,7 +18,7 @@ class _Piece:
     end: int  # media time
     is_gap: bool = False
 
-    def place(self, wire: int) -> int:
+    def media_of(self, wire: int) -> int:
         """Media time, within it."""
         return min(self.media + max(wire - self.wire, 0), self.end)
 
@@ -39,7 +39,7 @@ class Clock:
             self._pieces.append(_Piece(self.sent, length, media, media + length))
         self.sent += length
 
-    def skip(self, media: int, end: int, most: int) -> int:
+    def skip(self, media: int, end: int, max_samples: int) -> int:
         """A gap from there to there -> how much silence is to be sent for it: no more than there
         is gap, nor than `most` for gaps that follow each other. At the beginning none is needed.
         """
@@ -47,7 +47,7 @@ class Clock:
         if last is None:
             return 0
         goes_on = last.is_gap and last.end == media
-        length = min(end - media, most - last.length if goes_on else most)
+        length = min(end - media, max_samples - last.length if goes_on else max_samples)
         if goes_on:
             self._replace(last, length, end)
         else:
@@ -58,12 +58,12 @@ class Clock:
     def start(self, wire: int) -> int:
         """Media time of what begins at a wire time: never in a gap."""
         piece = self._at(wire)
-        return piece.end if piece.is_gap else piece.place(wire)
+        return piece.end if piece.is_gap else piece.media_of(wire)
 
     def end(self, wire: int) -> int:
         """Media time of what ends at a wire time: never in a gap, or behind one that follows."""
         piece = self._at(wire - 1)
-        return piece.media if piece.is_gap else piece.place(wire)
+        return piece.media if piece.is_gap else piece.media_of(wire)
 
     def forget(self, wire: int) -> None:
         """Nobody asks for what was before that any more."""

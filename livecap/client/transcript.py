@@ -26,9 +26,9 @@ class Story:
 
     def gap(self, start: int, end: int, reason: str) -> None:
         """There is no audio. What follows such a gap for the same reason makes it longer."""
-        for place, gap in enumerate(self._gaps):
+        for index, gap in enumerate(self._gaps):
             if gap.end == start and gap.reason == reason:
-                self._gaps[place] = Gap(gap.start, end, reason)
+                self._gaps[index] = Gap(gap.start, end, reason)
                 return
         insort(self._gaps, Gap(start, end, reason), key=lambda gap: gap.start)
 
@@ -42,9 +42,11 @@ class Story:
     def turn(self, start: int, end: int, words: Sequence[Word]) -> None:
         """Words that are said for good, from there to there."""
         start = self._reach(start)
-        heard = max(end, start + 1)
-        said = Caption(self._segment, start, heard, tuple(words), language=self.language)
-        self.events.append(said)
+        processed_until = max(end, start + 1)
+        caption = Caption(
+            self._segment, start, processed_until, tuple(words), language=self.language
+        )
+        self.events.append(caption)
         self._segment += 1
         self._tail = ""
         self.until = max(self.until, end)
@@ -57,12 +59,14 @@ class Story:
             self.events.append(Unrecognised(start, end, reason))
         self.until = max(self.until, end)
 
-    def expect(self, start: int, heard: int, tail: str) -> None:
+    def expect(self, start: int, processed_until: int, tail: str) -> None:
         """What may be said next, from `start` on; it replaces what that was before."""
         if tail != self._tail:
             self._tail = tail
-            heard = max(heard, start + 1)
-            self.events.append(Caption(self._segment, start, heard, (), tail=tail, final=False))
+            processed_until = max(processed_until, start + 1)
+            self.events.append(
+                Caption(self._segment, start, processed_until, (), tail=tail, final=False)
+            )
 
     def end(self, at: int) -> None:
         """There is no more."""
@@ -92,7 +96,7 @@ class Story:
         self.until = max(self.until, to)
 
 
-def words_of(transcript: str, spoken: Sequence[Spoken], place: Place) -> list[Word]:
+def words_of(transcript: str, spoken: Sequence[Spoken], locate: Place) -> list[Word]:
     """A text and its words as far as they are told -> words that are the text when joined.
 
     Where the two don't fit together, the words have no times.
@@ -104,7 +108,7 @@ def words_of(transcript: str, spoken: Sequence[Spoken], place: Place) -> list[Wo
         if begin < 0 or transcript[at:begin].strip():
             return [Word(part) for part in re.findall(r"\s*\S+", transcript.rstrip())]
         stop = begin + len(word)
-        times = (None, None) if start is None or end is None else place(start, end)
+        times = (None, None) if start is None or end is None else locate(start, end)
         found.append(Word(transcript[at:stop], *times))
         at = stop
     if transcript[at:].strip() or not found:

@@ -116,7 +116,7 @@ def upload(
         if not is_patient:
             raise why.error
         delay = patience.delays.of(tries, asked=why.wait)
-        say(f"{why.told}; trying again in {delay:.1f} s")
+        say(f"{why.error_text}; trying again in {delay:.1f} s")
         pause(delay)
 
 

@@ -94,18 +94,20 @@ def configuration(wanted: Wanted, *, own: bool) -> str:
     }
     if wanted.pause is not None:
         turns["silence_duration_ms"] = wanted.pause
-    said = {
+    transcription = {
         "model": wanted.model,
         "language": wanted.language,
         "prompt": wanted.prompt or None,
         "keywords": list(wanted.keywords) or None,
     }
-    heard = {
+    audio_input = {
         "format": {"type": "audio/pcm", "rate": RATE if own else OPENAI_RATE},
-        "transcription": {name: value for name, value in said.items() if value is not None},
+        "transcription": {
+            name: value for name, value in transcription.items() if value is not None
+        },
         "turn_detection": turns,
     }
-    session: dict[str, object] = {"type": "transcription", "audio": {"input": heard}}
+    session: dict[str, object] = {"type": "transcription", "audio": {"input": audio_input}}
     if own:
         session["include"] = ["livecap.partial", "livecap.words"]
     return event("session.update", session=session)

@@ -143,8 +143,8 @@ def _quality(
     runs: Sequence[SessionRun], spoken: Stretches, settled: Sequence[Word], reference: str | None
 ) -> Quality:
     timed = [word for word in settled if word.end is not None]
-    said = [word for run in runs for _, caption in run.captions for word in caption.words]
-    is_timed = all(word.end is not None for word in said)
+    words = [word for run in runs for _, caption in run.captions for word in caption.words]
+    is_timed = all(word.end is not None for word in words)
     text = "".join(word.text for word in settled)
     return Quality(
         commit=measures.delays(
@@ -206,11 +206,11 @@ def _show(made: Report, model: Model, language: str | None) -> None:
 
 
 def _rates(quality: Quality) -> list[str]:
-    told = f"word errors live, against {quality.against}: {_percent(quality.live_wer)}"
+    text = f"word errors live, against {quality.against}: {_percent(quality.live_wer)}"
     if quality.settled_wer is not None:
-        told += f"; the same model offline: {_percent(quality.settled_wer)}"
+        text += f"; the same model offline: {_percent(quality.settled_wer)}"
     return [
-        f"{told} (case and punctuation aside)",
+        f"{text} (case and punctuation aside)",
         f"words of tails taken back, for each word said: {_shown(quality.erasure)}",
     ]
 
@@ -222,12 +222,12 @@ def _costs(made: Report) -> list[str]:
         lines.append(f"real-time factor: {cost.rtf:.3f}")
     if cost.works is not None:
         lines.append(f"hypotheses for a second of audio: {cost.works:.2f}")
-    kept = "kept up" if cost.kept_up else "fell behind"
+    verdict = "kept up" if cost.kept_up else "fell behind"
     if made.sessions > 1:
-        lines.append(f"{made.sessions} sessions at once {kept}")
+        lines.append(f"{made.sessions} sessions at once {verdict}")
     else:
-        told = "" if cost.capacity is None else f"; estimate of sessions: {cost.capacity:.1f}"
-        lines.append(f"one session {kept}{told}")
+        text = "" if cost.capacity is None else f"; estimate of sessions: {cost.capacity:.1f}"
+        lines.append(f"one session {verdict}{text}")
     return lines
 
 

@@ -62,12 +62,12 @@ def words(text: str) -> list[str]:
 
 def edits(reference: Sequence[str], found: Sequence[str]) -> int:
     """The least number of words to replace, insert and leave out."""
-    places = np.arange(len(found) + 1)
-    row = places
+    indices = np.arange(len(found) + 1)
+    row = indices
     for number, word in enumerate(reference, 1):
         differs = np.array([word != other for other in found], dtype=np.int64)
         best = np.concatenate([[number], np.minimum(row[1:] + 1, row[:-1] + differs)])
-        row = np.minimum.accumulate(best - places) + places  # insertions, from left to right
+        row = np.minimum.accumulate(best - indices) + indices  # insertions, from left to right
     return int(row[-1])
 
 
@@ -83,7 +83,7 @@ def erasure(sessions: Sequence[Captions]) -> float | None:
 
     Source: Arivazhagan et al., Re-translation versus Streaming (2020): normalised erasure.
     """
-    taken = said = 0
+    taken = shown_value = 0
     for captions in sessions:
         tail: list[str] = []
         for _, caption in captions:
@@ -91,9 +91,9 @@ def erasure(sessions: Sequence[Captions]) -> float | None:
             shown = [*new, *after]
             changed = (n for n, word in enumerate(tail) if shown[n : n + 1] != [word])
             taken += len(tail) - next(changed, len(tail))
-            said += len(new)
+            shown_value += len(new)
             tail = after
-    return round(taken / said, 4) if said else None
+    return round(taken / shown_value, 4) if shown_value else None
 
 
 # Delays
@@ -112,17 +112,17 @@ def matched(texts: Sequence[str], timed: Sequence[Word]) -> list[int | None]:
 
 def word_delays(captions: Captions, timed: Sequence[Word]) -> list[float | None]:
     """End of each word to its commit; one without times takes those of the same word in `timed`."""
-    said = [(moment, word) for moment, caption in captions for word in caption.words]
-    others: list[int | None] = [None] * len(said)
-    if any(word.end is None for _, word in said):
-        others = matched([word.text for _, word in said], timed)
+    timed_words = [(moment, word) for moment, caption in captions for word in caption.words]
+    others: list[int | None] = [None] * len(timed_words)
+    if any(word.end is None for _, word in timed_words):
+        others = matched([word.text for _, word in timed_words], timed)
     ends = [
         other if word.end is None else word.end
-        for (_, word), other in zip(said, others, strict=True)
+        for (_, word), other in zip(timed_words, others, strict=True)
     ]
     return [
         None if end is None else moment - end / RATE
-        for (moment, _), end in zip(said, ends, strict=True)
+        for (moment, _), end in zip(timed_words, ends, strict=True)
     ]
 
 
@@ -142,7 +142,9 @@ def first_delays(captions: Captions, stretches: Stretches) -> list[float | None]
     moments = _answers(
         captions,
         stretches,
-        lambda one, start, stop: one.heard > start and bool((one.text + one.tail).strip()),
+        lambda one, start, stop: (
+            one.processed_until > start and bool((one.text + one.tail).strip())
+        ),
     )
     return [
         None if moment is None else moment - start / RATE
@@ -153,7 +155,9 @@ def first_delays(captions: Captions, stretches: Stretches) -> list[float | None]
 def final_delays(captions: Captions, stretches: Stretches) -> list[float | None]:
     """End of each stretch to the first caption that heard all of it and leaves nothing open."""
     moments = _answers(
-        captions, stretches, lambda one, start, stop: one.heard >= stop and not one.tail.strip()
+        captions,
+        stretches,
+        lambda one, start, stop: one.processed_until >= stop and not one.tail.strip(),
     )
     return [
         None if moment is None else moment - stop / RATE
@@ -166,6 +170,10 @@ def _answers(captions: Captions, stretches: Stretches, is_answer: Answers) -> li
     found: list[float | None] = []
     for number, (start, stop) in enumerate(stretches):
         after = stretches[number + 1][0] if number + 1 < len(stretches) else math.inf
-        own = (at for at, one in captions if one.heard <= after and is_answer(one, start, stop))
+        own = (
+            at
+            for at, one in captions
+            if one.processed_until <= after and is_answer(one, start, stop)
+        )
         found.append(next(own, None))
     return found

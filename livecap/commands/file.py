@@ -145,7 +145,7 @@ class FileRun:
 
     def _event(self, file: _Open, event: Event) -> Report:
         if isinstance(event, Caption):
-            file.done = max(file.done, event.heard)
+            file.done = max(file.done, event.processed_until)
             file.doubt.add(event)
         elif not isinstance(event, Language):
             file.done = max(file.done, event.end)

@@ -202,8 +202,8 @@ class _Batch:
             names = self._settle(path) if complete and not failure else names
         if failure:
             self.failed += 1
-            told = str(failure)
-            report(f"livecap: {told if told.startswith(path) else f'{path}: {told}'}")
+            message = str(failure)
+            report(f"livecap: {message if message.startswith(path) else f'{path}: {message}'}")
         elif progress.discarded is not None:
             self._summarise(progress, names, unmet)
             if progress.doubt:

@@ -85,10 +85,10 @@ def _fixed(root: str, parts: Sequence[str]) -> str:
     """The folder below which a pattern's names vary."""
     top = root
     for part in parts[:-1]:
-        place = os.path.join(top, part)
-        if glob.has_magic(part) and not os.path.lexists(place):
+        real_path = os.path.join(top, part)
+        if glob.has_magic(part) and not os.path.lexists(real_path):
             break
-        top = place
+        top = real_path
     return top
 
 
@@ -133,11 +133,11 @@ def _walk(top: str) -> Iterator[tuple[str, list[str]]]:
     waiting = [top]
     while waiting:
         for folder, folders, names in os.walk(waiting.pop(0)):
-            place = os.path.realpath(folder)
-            if place in seen:
+            real_path = os.path.realpath(folder)
+            if real_path in seen:
                 folders.clear()
                 continue
-            seen.add(place)
+            seen.add(real_path)
             folders[:] = sorted(name for name in folders if _is_shown(name))
             paths = [os.path.join(folder, name) for name in folders]
             waiting += [path for path in paths if os.path.islink(path) and not _is_circle(path)]

@@ -40,12 +40,12 @@ def refuse_written(targets: Targets) -> None:
 def replaced(targets: Targets) -> list[str]:
     """Whose work is written over, since that was asked for."""
     known = provenance.known()
-    told = [
+    payload = [
         replacing(target)
         for target in targets.todo.values()
         if target and provenance.is_foreign(target, known)
     ]
-    return [line for line in told if line]
+    return [line for line in payload if line]
 
 
 def options_of(output: OutputConfig, language: str | None, task: Task) -> Options:

@@ -75,10 +75,10 @@ def cores(
     """Processor cores that this process may use."""
     count = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count() or 1
     try:
-        most, period = quota.read_text("ascii").split()
+        quota_us, period = quota.read_text("ascii").split()
     except (OSError, ValueError):
         return count
-    return count if most == "max" else max(1, min(count, round(int(most) / int(period))))
+    return count if quota_us == "max" else max(1, min(count, round(int(quota_us) / int(period))))
 
 
 def memory(needed: int = 0, *, available: int | None = None) -> Check:
@@ -108,7 +108,11 @@ def _available() -> int | None:
 def cache() -> Check:
     """The folder that pulled models go to."""
     folder = hub_cache()
-    existing = next(place for place in (folder, *folder.parents) if place.exists())
+    existing = next(
+        folder_or_parent
+        for folder_or_parent in (folder, *folder.parents)
+        if folder_or_parent.exists()
+    )
     remedy = "Set HF_HOME to a folder that can be written."
     if not existing.is_dir():
         return Check("warn", f"models can't be pulled: {existing} is no folder", remedy)

@@ -59,7 +59,7 @@ def run_mic(open_source: Callable[[], AudioIn], begin: Begin, config: MicConfig)
         refuse_written(targets)
     for warning in replaced(targets) if config.output.overwrite else ():
         report(f"livecap: {warning}")
-    to = passing(config.push, lambda told: report(f"livecap: {told}"))
+    to = passing(config.push, lambda message: report(f"livecap: {message}"))
     terminal = _terminal(config)
     writers: list[Writer] = [to] if to else []
     captioner: Captioner | None = None
@@ -156,12 +156,12 @@ class _Run:
                 self._show("finishing what was heard; once more to leave at once")
             if self.config.can_wait and self.captioner.lag > AHEAD and not is_stopped:
                 self.captioner.wait(TICK)
-                heard: list[Heard] | None = []
+                items: list[Heard] | None = []
             else:
-                heard = self._take()
-            if heard is None:
+                items = self._take()
+            if items is None:
                 return
-            for item in heard:
+            for item in items:
                 if isinstance(item, Chunk):
                     self._send(item)
                 else:

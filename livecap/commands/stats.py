@@ -25,7 +25,7 @@ class Tally:
             case Caption():
                 self.words += len(event.words)
                 for word in event.words:
-                    end = event.heard if word.end is None else word.end
+                    end = event.processed_until if word.end is None else word.end
                     self._lags[max(now - end, 0) // STEP] += 1
             case Gap():
                 self.gaps += 1
@@ -45,14 +45,14 @@ class Tally:
 
     def summary(self, captured: int) -> str:
         """One line."""
-        told = f"{clock(captured)} captured, {self.words} words"
+        text = f"{clock(captured)} captured, {self.words} words"
         if self.words:
-            told += f", lag {self.lag(0.5):.1f} s (95 % within {self.lag(0.95):.1f} s)"
+            text += f", lag {self.lag(0.5):.1f} s (95 % within {self.lag(0.95):.1f} s)"
         if self.gaps:
-            told += f", {self.gaps} gap{'s' if self.gaps > 1 else ''}"
+            text += f", {self.gaps} gap{'s' if self.gaps > 1 else ''}"
         if self.missing >= RATE:
-            told += f", {self.missing / RATE:.0f} s of speech without text"
-        return told
+            text += f", {self.missing / RATE:.0f} s of speech without text"
+        return text
 
 
 def hurried(unmet: Sequence[Unmet], layout: Layout) -> str:
@@ -62,12 +62,12 @@ def hurried(unmet: Sequence[Unmet], layout: Layout) -> str:
     """
     fast = max((one.fast for one in unmet), default=0)
     short = max((one.short for one in unmet), default=0)
-    told = ""
+    text = ""
     if fast:
-        told += f", {_captions(fast)} faster than {layout.max_speed} characters a second"
+        text += f", {_captions(fast)} faster than {layout.max_speed} characters a second"
     if short:
-        told += f", {_captions(short)} shorter than {layout.min_duration / RATE:.2f} s"
-    return told
+        text += f", {_captions(short)} shorter than {layout.min_duration / RATE:.2f} s"
+    return text
 
 
 def _captions(count: int) -> str:

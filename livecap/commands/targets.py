@@ -47,11 +47,11 @@ def targets_of(
     for source, outputs in zip(sources, planned, strict=True):
         found[source.path] = targets = Targets(source, outputs, settings)
         for name, target in outputs.items():
-            place = None if target is None else _in_place(targets, name, output, language, written)
-            if place is None:
+            path = None if target is None else _in_place(targets, name, output, language, written)
+            if path is None:
                 targets.todo[name] = target
             else:
-                _judge(targets, name, place, output, written)
+                _judge(targets, name, path, output, written)
         if outputs and not targets.todo and len(targets.notes) == len(outputs) > 1:
             targets.notes = _summed(targets)
     return found
@@ -72,12 +72,12 @@ def settle(
     for name, target in targets.todo.items():
         if target is None:
             continue
-        place, wanted = target, final[name]
+        path, wanted = target, final[name]
         if wanted is not None and wanted != target:
-            place = _moved(target, wanted, warnings, overwrite=output.overwrite)
-        if place.is_file():  # and no device
-            provenance.remember(place, targets.settings.get(name))
-        names.append(place)
+            path = _moved(target, wanted, warnings, overwrite=output.overwrite)
+        if path.is_file():  # and no device
+            provenance.remember(path, targets.settings.get(name))
+        names.append(path)
     return names, warnings
 
 
@@ -92,48 +92,46 @@ def _in_place(
     if language is None and output.output is not None:
         # Under the code of whatever language was detected; others' translations don't count.
         for code in NAMES:
-            place = relabelled(targets.source, targets.planned, output.output, code)[name]
-            if place == target:
+            path = relabelled(targets.source, targets.planned, output.output, code)[name]
+            if path == target:
                 return None
-            if place and is_complete(place) and not provenance.is_foreign(place, known):
-                return place
+            if path and is_complete(path) and not provenance.is_foreign(path, known):
+                return path
     return None
 
 
 def _judge(
-    targets: Targets, name: str, place: Path, output: OutputConfig, known: provenance.Known
+    targets: Targets, name: str, target_path: Path, output: OutputConfig, known: provenance.Known
 ) -> None:
     """Whether a format is made although there is a complete output of it."""
     path, target = targets.source.path, targets.planned[name]
     assert target is not None
-    foreign = provenance.is_foreign(place, known)
-    newer = _is_newer(path, place)
+    foreign = provenance.is_foreign(target_path, known)
+    newer = _is_newer(path, target_path)
     if output.overwrite:
-        if foreign and (warning := replacing(place)):
+        if foreign and (warning := replacing(target_path)):
             targets.warnings.append(warning)
     elif foreign:
         later = f", though {path} is newer" if newer else ""
         targets.notes.append(
-            f"{path}: {place} {OTHERS}; it is left as it is{later}; --overwrite replaces it"
+            f"{path}: {target_path} {OTHERS}; it is left as it is{later}; --overwrite replaces it"
         )
         return
     elif newer:
-        targets.notes.append(f"{path} is newer than {place}; it is captioned again")
+        targets.notes.append(f"{path} is newer than {target_path}; it is captioned again")
     else:
-        made = _made_otherwise(place, targets.settings.get(name), known)
+        made = _made_otherwise(target_path, targets.settings.get(name), known)
         redo = "; --overwrite does it again" + (" as asked now" if made else "")
-        targets.notes.append(f"{path}: captioned already in {place}{made}{redo}")
+        targets.notes.append(f"{path}: captioned already in {target_path}{made}{redo}")
         targets.skipped.append(made + redo)
         return
     targets.todo[name] = target
     targets.renewed.add(target)
 
 
-def _made_otherwise(
-    place: Path, wanted: provenance.Settings | None, known: provenance.Known
-) -> str:
+def _made_otherwise(path: Path, wanted: provenance.Settings | None, known: provenance.Known) -> str:
     """What is said of an output that was made with other options; empty if it was not."""
-    made = provenance.made_with(place, known)
+    made = provenance.made_with(path, known)
     if wanted is None or not made or wanted in made:
         return ""
     return f", but {differences(made[-1], wanted)}"
@@ -147,9 +145,9 @@ def _summed(targets: Targets) -> list[str]:
     return targets.notes
 
 
-def _is_newer(path: str, place: Path) -> bool:
+def _is_newer(path: str, target_path: Path) -> bool:
     """Whether a source has been written to since an output was."""
-    return os.path.isfile(path) and os.stat(path).st_mtime_ns > place.stat().st_mtime_ns
+    return os.path.isfile(path) and os.stat(path).st_mtime_ns > target_path.stat().st_mtime_ns
 
 
 def _moved(target: Path, wanted: Path, warnings: list[str], *, overwrite: bool) -> Path:
@@ -174,15 +172,15 @@ def _moved(target: Path, wanted: Path, warnings: list[str], *, overwrite: bool) 
     return wanted
 
 
-def replacing(place: Path) -> str:
+def replacing(path: Path) -> str:
     """What the user is told of somebody's text that --overwrite replaces; empty for what is none,
     which is refused when it is opened.
     """
-    if copies.is_media(place):
+    if copies.is_media(path):
         return ""
-    copy = copies.copy_name(place)
-    kept = f", and kept as {copy}" if copy else ""
-    return f"{place} {OTHERS}; it is replaced, as --overwrite says{kept}"
+    copy = copies.copy_name(path)
+    stored = f", and kept as {copy}" if copy else ""
+    return f"{path} {OTHERS}; it is replaced, as --overwrite says{stored}"
 
 
 def signature(path: str) -> tuple[int, int] | None:

@@ -36,9 +36,9 @@ class Singles:
     stop: int
     owner: Tensor  # [page]: which of the singles reads it; the last + 1 for none
     reader: Tensor  # [page]: the same, but the last for none
-    place: Tensor  # [page]: the how-manieth of its owner's pages it is
+    page_index: Tensor  # [page]: the how-manieth of its owner's pages it is
     bias: Tensor  # [page, 1, 1, slot]: 0, or -inf where the owner may not look
-    most: int  # pages of the one that has most
+    max_pages: int  # pages of the one that has most
     is_even: bool  # all have as many, and they lie in the order of owner and place
 
 
@@ -85,9 +85,9 @@ def _several(entry: Entry, start: int, device: torch.device) -> Several:
 
 
 def _singles(singles: list[tuple[int, Entry]], size: int, device: torch.device) -> Singles:
-    owners = [(page, owner, place)
+    owners = [(page, owner, index)
               for owner, (_, entry) in enumerate(singles)
-              for place, page in enumerate(entry.pages)]  # fmt: skip
+              for index, page in enumerate(entry.pages)]  # fmt: skip
     low = min(page for page, _, _ in owners)
     stop = max(page for page, _, _ in owners) + 1
     # Two sequences may read the same pages (one memory, two attempts): then a stretch is no list.
@@ -96,8 +96,8 @@ def _singles(singles: list[tuple[int, Entry]], size: int, device: torch.device) 
     )
     if is_stretch:
         filled = [(page, len(singles), 0) for page in range(low, stop)]
-        for page, owner, place in owners:
-            filled[page - low] = (page, owner, place)
+        for page, owner, position in owners:
+            filled[page - low] = (page, owner, position)
         owners = filled
     flat = torch.tensor(owners, device=device)  # [page, 3]
     lengths = torch.tensor([entry.length for _, entry in singles] + [0], device=device)
@@ -111,17 +111,17 @@ def _singles(singles: list[tuple[int, Entry]], size: int, device: torch.device) 
         stop=stop,
         owner=flat[:, 1],
         reader=flat[:, 1].clamp(max=len(singles) - 1),
-        place=flat[:, 2],
+        page_index=flat[:, 2],
         bias=bias[:, None, None],
-        most=max(len(entry.pages) for _, entry in singles),
+        max_pages=max(len(entry.pages) for _, entry in singles),
         is_even=_is_even(owners, singles),
     )
 
 
 def _is_even(owners: list[tuple[int, int, int]], singles: list[tuple[int, Entry]]) -> bool:
-    most = len(singles[0][1].pages)
-    return [(owner, place) for _, owner, place in owners] == [
-        (owner, place) for owner in range(len(singles)) for place in range(most)
+    page_count = len(singles[0][1].pages)
+    return [(owner, index) for _, owner, index in owners] == [
+        (owner, index) for owner in range(len(singles)) for index in range(page_count)
     ]
 
 
@@ -155,13 +155,13 @@ def _attend_singles(query: Tensor, keys: Tensor, values: Tensor, plan: Singles) 
         return _attend_even(grouped, keys, values, plan).reshape(singles, heads, dim)
     scores = (grouped[plan.reader] @ keys.mT).float() + plan.bias  # [page, kv head, group, slot]
     # The owner after the last collects the pages of a stretch that nobody wants.
-    table = scores.new_full((singles + 1, plan.most, kv_heads, group, size), -math.inf)
-    table[plan.owner, plan.place] = scores
+    table = scores.new_full((singles + 1, plan.max_pages, kv_heads, group, size), -math.inf)
+    table[plan.owner, plan.page_index] = scores
     flat = table[:singles].permute(0, 2, 3, 1, 4).flatten(3)  # [single, kv head, group, position]
-    weights = flat.softmax(-1).view(singles, kv_heads, group, plan.most, size)
+    weights = flat.softmax(-1).view(singles, kv_heads, group, plan.max_pages, size)
     weights = weights.permute(0, 3, 1, 2, 4)
     shares = (
-        weights[plan.reader, plan.place].to(values.dtype) @ values
+        weights[plan.reader, plan.page_index].to(values.dtype) @ values
     )  # [page, kv head, group, dim]
     out: Tensor = shares.new_zeros((singles + 1, kv_heads, group, dim), dtype=torch.float32)
     out.index_add_(0, plan.owner, shares.float())
@@ -174,13 +174,13 @@ def _attend_even(grouped: Tensor, keys: Tensor, values: Tensor, plan: Singles) -
     Grouped queries [single, kv head, group, dim] -> the same.
     """
     singles, kv_heads, group, dim = grouped.shape
-    size, most = keys.shape[2], plan.most
-    wide = grouped[:, None].expand(-1, most, -1, -1, -1).flatten(0, 1)  # [page, ...]
+    size, max_pages = keys.shape[2], plan.max_pages
+    wide = grouped[:, None].expand(-1, max_pages, -1, -1, -1).flatten(0, 1)  # [page, ...]
     scores = wide @ keys.mT + plan.bias  # float32 [page, kv head, group, slot]
-    flat = scores.view(singles, most, kv_heads, group, size).permute(0, 2, 3, 1, 4).flatten(3)
-    weights = flat.softmax(-1).to(values.dtype).view(singles, kv_heads, group, most, size)
+    flat = scores.view(singles, max_pages, kv_heads, group, size).permute(0, 2, 3, 1, 4).flatten(3)
+    weights = flat.softmax(-1).to(values.dtype).view(singles, kv_heads, group, max_pages, size)
     shares = weights.permute(0, 3, 1, 2, 4).flatten(0, 1) @ values  # [page, kv head, group, dim]
-    out = shares.view(singles, most, kv_heads, group, dim).sum(1, dtype=torch.float32)
+    out = shares.view(singles, max_pages, kv_heads, group, dim).sum(1, dtype=torch.float32)
     return out.to(grouped.dtype)
 
 
@@ -201,14 +201,14 @@ def _attend_several(query: Tensor, keys: Tensor, values: Tensor, plan: Several) 
             _products(part, key, value, None if plan.mask is None else plan.mask[at : at + rows])
             for at, part in zip(range(0, len(query), rows), torch.split(query, rows), strict=True)
         ])  # fmt: skip
-    heard = F.scaled_dot_product_attention(
+    attended = F.scaled_dot_product_attention(
         query.transpose(0, 1)[None],
         key[None],
         value[None],
         attn_mask=plan.mask,
         enable_gqa=key.shape[0] != query.shape[1],
     )
-    return heard[0].transpose(0, 1)
+    return attended[0].transpose(0, 1)
 
 
 def _products(query: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:

@@ -40,9 +40,9 @@ class Batch:
     wanted: Tensor  # [wanted]: rows whose logits are needed, a sequence's own in order
 
 
-def turn(sequence: Sequence, most: int) -> BatchEntry:
+def turn(sequence: Sequence, max_rows: int) -> BatchEntry:
     """A sequence's next part, of at most so many rows."""
-    rows = min(sequence.todo, most)
+    rows = min(sequence.todo, max_rows)
     watch = sequence.request.watch
     start = sequence.cached
     return BatchEntry(
@@ -63,7 +63,7 @@ def pack(
     wanted: list[int] = []
     embedded: list[tuple[int, Tensor]] = []
     entries: list[Entry] = []
-    heard: list[Entry] = []
+    cross_entries: list[Entry] = []
     for one in turns:
         sequence, first = one.sequence, len(tokens)
         assert sequence.cached <= len(sequence.inputs)
@@ -83,14 +83,14 @@ def pack(
         entries.append(Entry(len(new), sequence.table.pages, stop, causal=True))
         source = sequence.request.memory
         if source:
-            heard.append(Entry(len(new), source.table.pages, source.length, causal=False))
+            cross_entries.append(Entry(len(new), source.table.pages, source.length, causal=False))
     return Batch(
         tuple(turns),
         torch.tensor(tokens, device=device),
         torch.tensor(positions, device=device),
         torch.tensor(slots, device=device).view(-1, 2).T,
         plan(entries, size=pages.size, device=device),
-        plan(heard, size=memory.size, device=device) if memory else None,
+        plan(cross_entries, size=memory.size, device=device) if memory else None,
         tuple(embedded),
         torch.tensor(wanted, dtype=torch.long, device=device),
     )

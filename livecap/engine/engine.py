@@ -96,9 +96,9 @@ def _sample(logits: Tensor, batch: Batch) -> None:
     for sequence, span in spans:
         tokens = choose(logits[span], sequence, likeliest[span])
         logprobs = normed[span].gather(1, torch.tensor(tokens, device=logits.device)[:, None])
-        chances = logprobs[:, 0].tolist()
-        _check(chances)
-        _advance(sequence, tokens, chances)
+        probs = logprobs[:, 0].tolist()
+        _check(probs)
+        _advance(sequence, tokens, probs)
 
 
 def _rule(logits: Tensor, sequence: Sequence) -> None:
@@ -125,7 +125,7 @@ def _advance(sequence: Sequence, tokens: list[int], logprobs: list[float]) -> No
     """
     draft, request = sequence.draft, sequence.request
     sequence.cached = len(sequence.inputs)
-    for place, (token, logprob) in enumerate(zip(tokens, logprobs, strict=True)):
+    for index, (token, logprob) in enumerate(zip(tokens, logprobs, strict=True)):
         sequence.logprobs.append(logprob)
         if token in request.ends:
             sequence.status = "end"
@@ -138,8 +138,8 @@ def _advance(sequence: Sequence, tokens: list[int], logprobs: list[float]) -> No
         if request.halt and sampled % HALT_EVERY == 0 and request.halt(sequence.sampled):
             sequence.status = "halted"
             return
-        if place == len(draft) or token != draft[place]:
+        if index == len(draft) or token != draft[index]:
             if request.draft:
-                sequence.follow_draft(place)
+                sequence.follow_draft(index)
             return
         sequence.cached += 1  # the draft's own row is that of this token

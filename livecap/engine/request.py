@@ -65,7 +65,7 @@ class Request:
     draft: tuple[int, ...] = ()  # an earlier text: verified wherever decoding meets it; greedy only
     memory: Memory | None = None
     embedded: Embedded | None = None
-    kept: PrefixCache | None = None
+    prefix_cache: PrefixCache | None = None
     # Names what lies at the first positions: those that `kept` has in common are not computed
     # again, and all of these are kept afterwards. It ends before the prompt does.
     identity: tuple[Hashable, ...] = ()

@@ -63,9 +63,9 @@ class Only:
     ids: Tensor  # [id]
 
     def __call__(self, logits: Tensor, sampled: Tokens[int]) -> None:
-        kept = logits[self.ids]
+        allowed = logits[self.ids]
         logits.fill_(-math.inf)
-        logits[self.ids] = kept
+        logits[self.ids] = allowed
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ class Scheduler:
 
     def __init__(self, pages: Pages, *, most: int) -> None:
         self.pages = pages
-        self.most = most  # sequences that run at once
+        self.max_sequences = most  # sequences that run at once
         self.waiting: list[Request] = []
         self.running: list[Sequence] = []
 
@@ -35,7 +35,7 @@ class Scheduler:
 
     def admit(self) -> None:
         """Move requests from waiting to running while there is room."""
-        while self.waiting and len(self.running) < self.most:
+        while self.waiting and len(self.running) < self.max_sequences:
             request = self.waiting[0]
             table, cached = self._table(request)
             if not self.pages.extend(table, request.limit):
@@ -48,14 +48,14 @@ class Scheduler:
 
     def _table(self, request: Request) -> tuple[Table, int]:
         """The table that a request starts from, and the positions in it that are right."""
-        kept = request.kept
-        if kept is None:
+        cache = request.prefix_cache
+        if cache is None:
             return Table(), 0
-        pairs = zip(kept.identity, request.identity, strict=False)
+        pairs = zip(cache.identity, request.identity, strict=False)
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
-        kept.identity = kept.identity[:same]
-        self.pages.keep(kept.table, same)
-        return kept.table, same
+        cache.identity = cache.identity[:same]
+        self.pages.keep(cache.table, same)
+        return cache.table, same
 
     def batch(self, memory: Pages | None, device: torch.device) -> Batch:
         """The running sequences' new rows: all single ones, and as much of prompts as fits."""
@@ -92,9 +92,9 @@ class Scheduler:
         self.running, self.waiting = [], []
 
     def _leave(self, sequence: Sequence) -> None:
-        kept = sequence.request.kept
-        if kept is None:
+        cache = sequence.request.prefix_cache
+        if cache is None:
             self.pages.release(sequence.table)
             return
-        kept.identity = sequence.request.identity[: sequence.cached]
-        self.pages.keep(sequence.table, len(kept.identity))
+        cache.identity = sequence.request.identity[: sequence.cached]
+        self.pages.keep(sequence.table, len(cache.identity))

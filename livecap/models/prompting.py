@@ -32,12 +32,12 @@ def fitted(
         return decode
     terms, words = _terms(decode.hotwords), decode.prompt.split()
     share = max(room // 2, room - tokens("", decode.prompt))
-    kept = _most(len(terms), lambda count: tokens(", ".join(terms[:count]), "") <= share)
-    hotwords = ", ".join(terms[:kept])
+    stored = _most(len(terms), lambda count: tokens(", ".join(terms[:count]), "") <= share)
+    hotwords = ", ".join(terms[:stored])
     last = _most(len(words), lambda count: tokens(hotwords, _end(words, count)) <= room)
     lost = []
-    if kept < len(terms):
-        lost.append(f"{len(terms) - kept} of {len(terms)} hotwords, the last ones")
+    if stored < len(terms):
+        lost.append(f"{len(terms) - stored} of {len(terms)} hotwords, the last ones")
     if last < len(words):
         lost.append(f"{len(words) - last} of {len(words)} words of the prompt, the first ones")
     say(f"the model reads {room} tokens before the text; left out are {', and '.join(lost)}")

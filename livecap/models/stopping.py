@@ -33,9 +33,9 @@ class Runaway:
 
     def once(self, tokens: Sequence[int]) -> list[int]:
         """Tokens -> those before the repetition that they end in, times included."""
-        places = [place for place, token in enumerate(tokens) if token < self.begin]
+        indices = [index for index, token in enumerate(tokens) if token < self.begin]
         start = loop_start(self._text(tokens), self._shortest)
-        return list(tokens if start is None else tokens[: places[start]])
+        return list(tokens if start is None else tokens[: indices[start]])
 
     @property
     def _shortest(self) -> int:

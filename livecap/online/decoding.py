@@ -121,8 +121,8 @@ class DecodeIncrementally:
         if not segmenter.is_open:
             return None
         if self._is_stalled:
-            kept = self._start_anew()
-            return segmenter.end(kept) if kept else None
+            length_value = self._start_anew()
+            return segmenter.end(length_value) if length_value else None
         length, paused = segmenter.length, segmenter.has_paused
         waiting = waiting if self._updates.catch_up else 0
         if not paused:
@@ -194,20 +194,20 @@ class DecodeIncrementally:
         -> samples of the segment that stand as they are, and end it.
         """
         state, self._is_stalled = self._state, False
-        kept = state.give_up(self._watchdog.heard_by)
-        if not kept:
+        length = state.give_up(self._watchdog.heard_by)
+        if not length:
             self._state = SegmentState(state.number, tail_is_open=state.tail_is_open)
             self._context = ()
-        return kept
+        return length
 
     def _end_anew(self, segment: Segment) -> None:
         """The same, where the segment has ended."""
-        kept = self._start_anew()
-        if kept:
-            end, first = self._end, segment.first(kept)
+        length = self._start_anew()
+        if length:
+            end, first = self._end, segment.first(length)
             self._end = first.stop, False
             self._finish(first, None)
-            self._end, segment = end, segment.after(kept)
+            self._end, segment = end, segment.after(length)
         if is_audible(segment.pcm):
             self.ready.append(self._job(segment, endpointed=True, final=True))
             self.is_urgent = True

@@ -111,19 +111,19 @@ def anchor(committed: Sequence[Word], words: Sequence[Word]) -> int:
     if not committed:
         return 0
     texts = [plain(word.text) for word in words]
-    places = np.arange(len(words) + 1)
-    row = places  # edit distances of the committed words so far to each beginning
+    indices = np.arange(len(words) + 1)
+    row = indices  # edit distances of the committed words so far to each beginning
     for number, one in enumerate(committed, 1):
         text = plain(one.text)
         differs = np.array([text != other for other in texts], dtype=np.int64)
         best = np.concatenate([[number], np.minimum(row[1:] + 1, row[:-1] + differs)])
-        row = np.minimum.accumulate(best - places) + places  # insertions, from left to right
-    nearest = [int(place) for place in np.flatnonzero(row == row.min())]
+        row = np.minimum.accumulate(best - indices) + indices  # insertions, from left to right
+    nearest = [int(index) for index in np.flatnonzero(row == row.min())]
     end = committed[-1].end
     if end is None or any(word.end is None for word in words):
         return nearest[-1]
     ends = [0, *(word.end or 0 for word in words)]
-    return min(nearest, key=lambda place: abs(ends[place] - end))
+    return min(nearest, key=lambda index: abs(ends[index] - end))
 
 
 def leading(words: Sequence[Word], min_prob: float) -> int:
@@ -144,9 +144,9 @@ def ending_by(words: Sequence[Word], sample: int) -> int:
 
 def common_words(some: Sequence[Word], others: Sequence[Word]) -> int:
     """How many words both begin with, marks and case aside."""
-    for place, (one, other) in enumerate(zip(some, others, strict=False)):
+    for index, (one, other) in enumerate(zip(some, others, strict=False)):
         if plain(one.text) != plain(other.text):
-            return place
+            return index
     return min(len(some), len(others))
 
 

@@ -140,8 +140,8 @@ class SegmentState:
         count = len(self.committed) + len(self.pending)
         if not count:
             return 0
-        kept = min(heard_by(count), self.committed_until) if is_timed else heard_by(count)
-        self.processed = min(kept, self.processed)
+        length = min(heard_by(count), self.committed_until) if is_timed else heard_by(count)
+        self.processed = min(length, self.processed)
         self.committed_at = min(self.committed_at, self.processed)
         self.endpointed = self.given_up = True
         self.reason = self.untranscribed_from = None

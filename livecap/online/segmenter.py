@@ -225,8 +225,8 @@ class Segmenter:
                 offset += count
                 self._done = span.start + count
             if count < stop - span.start or (span.stop is None):
-                kept = span.pcm[max(count, 0) :] if span.pcm is not None else None
-                rest.append(_Span(span.start + max(count, 0), span.stop, span.quiet, kept))
+                rest_value = span.pcm[max(count, 0) :] if span.pcm is not None else None
+                rest.append(_Span(span.start + max(count, 0), span.stop, span.quiet, rest_value))
         self._spans = rest
         if blocks:
             ended.append(Segment(np.concatenate(blocks), tuple(pieces)))

@@ -44,12 +44,12 @@ class Segment:
 
     def first(self, length: int) -> "Segment":
         """Its first `length` samples."""
-        kept = (
+        pieces = (
             Piece(piece.offset, piece.start, min(piece.length, length - piece.offset))
             for piece in self.pieces
             if piece.offset < length
         )
-        return Segment(self.pcm[:length], tuple(kept))
+        return Segment(self.pcm[:length], tuple(pieces))
 
     def silences(self, min_silence: int) -> tuple[int, ...]:
         """The samples of `pcm` at which a silence of that length or more was left out."""
@@ -62,7 +62,7 @@ class Segment:
 
     def after(self, length: int) -> "Segment":
         """What follows its first `length` samples."""
-        kept = (
+        pieces = (
             Piece(
                 max(piece.offset - length, 0),
                 piece.start + max(length - piece.offset, 0),
@@ -71,7 +71,7 @@ class Segment:
             for piece in self.pieces
             if piece.offset + piece.length > length
         )
-        return Segment(self.pcm[length:], tuple(kept))
+        return Segment(self.pcm[length:], tuple(pieces))
 
     def span(self, start: int, stop: int) -> tuple[int, int]:
         """Samples [start, stop) of `pcm` -> media time.

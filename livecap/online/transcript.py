@@ -85,8 +85,8 @@ class Transcript:
     def commit(self, number: int, segment: Segment, commit: Commit) -> None:
         """Words of a segment that goes on, or its end."""
         commit = commit if self._line == number else _opened(commit)
-        said = bool(commit.words) or self._line == number
-        self._line = number if said and not commit.final else None
+        committed = bool(commit.words) or self._line == number
+        self._line = number if committed and not commit.final else None
         first = commit.words[0].start if commit.words else None
         at = min(commit.start if first is None else first, len(segment.pcm) - 1)
         start, _ = segment.span(at, at + 1)
@@ -95,7 +95,7 @@ class Transcript:
             Caption(
                 segment=number,
                 start=start,
-                heard=max(segment.end(commit.processed), start + 1),
+                processed_until=max(segment.end(commit.processed), start + 1),
                 words=self._placed(commit.words, segment),
                 tail=commit.tail,
                 final=commit.final,
@@ -140,7 +140,7 @@ class Transcript:
         return Caption(
             segment=hypothesis.job.number,
             start=start,
-            heard=max(segment.end(span.stop), start + 1),
+            processed_until=max(segment.end(span.stop), start + 1),
             words=self._placed(span.words, segment),
             language=hypothesis.language,
             speaker=self.speaker,

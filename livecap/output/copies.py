@@ -28,20 +28,20 @@ def copy_name(path: Path) -> Path | None:
         return None
     known = provenance.known()
     for number in itertools.count(1):
-        place = path.with_name(path.name + OLD_COPY + (str(number) if number > 1 else ""))
-        if not os.path.lexists(place) or filecmp.cmp(place, path, shallow=False):
-            return place
-        if not provenance.is_foreign(place, known):
-            return place
+        index = path.with_name(path.name + OLD_COPY + (str(number) if number > 1 else ""))
+        if not os.path.lexists(index) or filecmp.cmp(index, path, shallow=False):
+            return index
+        if not provenance.is_foreign(index, known):
+            return index
     raise AssertionError("the numbers have come to an end")
 
 
 def put_aside(path: Path) -> Path | None:
     """Moves the file at `path` to its `copy_name` -> that. Raises OSError where it can't."""
-    place = copy_name(path)
-    if place is not None:
-        os.replace(path, place)
-    return place
+    index = copy_name(path)
+    if index is not None:
+        os.replace(path, index)
+    return index
 
 
 def drop_same(copy: Path, path: Path) -> None:

@@ -37,25 +37,25 @@ class Document(Protocol):
 class DiskDocument:
     """A document in an output file. Holds no content in memory."""
 
-    def __init__(self, file: OutputFile, places: Sequence[DocumentField], end: bytes) -> None:
+    def __init__(self, file: OutputFile, fields: Sequence[DocumentField], end: bytes) -> None:
         self._file = file
-        self._places = tuple(places)
+        self._places = tuple(fields)
         self._end = end
-        self._start = dict.fromkeys((p.name for p in places), 0)  # byte of the content
-        self._used = {p.name: len(p.content) for p in places}  # bytes of content
-        self._room = {p.name: ROOM if p.grows else 16 for p in places}  # bytes with what closes
+        self._start = dict.fromkeys((p.name for p in fields), 0)  # byte of the content
+        self._used = {p.name: len(p.content) for p in fields}  # bytes of content
+        self._room = {p.name: ROOM if p.grows else 16 for p in fields}  # bytes with what closes
         parts = [p.before + p.content + p.after + self._spaces(p) for p in self._places]
         self._settle(self._places)
         self._file.write(0, b"".join(parts) + end)
 
     def append(self, name: str, data: bytes) -> None:
         """More content at the end of a place."""
-        place = self._place(name)
+        field = self._place(name)
         at = self._start[name] + self._used[name]
-        if self._used[name] + len(data) + len(place.after) > self._room[name]:
-            self._grow(place, data)
+        if self._used[name] + len(data) + len(field.after) > self._room[name]:
+            self._grow(field, data)
         else:
-            self._file.write(at, data + place.after)
+            self._file.write(at, data + field.after)
         self._used[name] += len(data)
 
     def replace(self, name: str, data: bytes) -> None:
@@ -69,46 +69,46 @@ class DiskDocument:
 
         Raises OutputError if the text could not be kept where it was wanted.
         """
-        kept = [place for place in self._places if place.name not in omit]
-        tight = {place.name: self._used[place.name] + len(place.after) for place in kept}
-        self._file.rewrite(lambda: self._parts(kept, tight))
+        fields = [field for field in self._places if field.name not in omit]
+        tight = {field.name: self._used[field.name] + len(field.after) for field in fields}
+        self._file.rewrite(lambda: self._parts(fields, tight))
         self._file.close(complete=complete)
 
-    def _grow(self, place: DocumentField, data: bytes) -> None:
-        size = self._used[place.name] + len(data) + len(place.after)
-        room = {**self._room, place.name: max(ROOM, 2 * size)}
-        self._file.rewrite(lambda: self._parts(self._places, room, place.name, data))
+    def _grow(self, field: DocumentField, data: bytes) -> None:
+        size = self._used[field.name] + len(data) + len(field.after)
+        room = {**self._room, field.name: max(ROOM, 2 * size)}
+        self._file.rewrite(lambda: self._parts(self._places, room, field.name, data))
         self._room = room
         self._settle(self._places)
 
     def _parts(
         self,
-        places: Sequence[DocumentField],
+        fields: Sequence[DocumentField],
         room: dict[str, int],
         grown: str = "",
         more: bytes = b"",
     ) -> Iterator[bytes]:
         """The whole document, with `more` at the end of the place called `grown`."""
-        for place in places:
-            yield place.before
-            at, left = self._start[place.name], self._used[place.name]
+        for field in fields:
+            yield field.before
+            at, left = self._start[field.name], self._used[field.name]
             while left:
                 size = min(left, CHUNK)
                 yield self._file.read(at, size)
                 at, left = at + size, left - size
-            extra = more if place.name == grown else b""
-            spare = room[place.name] - self._used[place.name] - len(extra) - len(place.after)
-            yield extra + place.after + b" " * spare
+            extra = more if field.name == grown else b""
+            spare = room[field.name] - self._used[field.name] - len(extra) - len(field.after)
+            yield extra + field.after + b" " * spare
         yield self._end
 
-    def _settle(self, places: Sequence[DocumentField]) -> None:
+    def _settle(self, fields: Sequence[DocumentField]) -> None:
         at = 0
-        for place in places:
-            self._start[place.name] = at + len(place.before)
-            at += len(place.before) + self._room[place.name]
+        for field in fields:
+            self._start[field.name] = at + len(field.before)
+            at += len(field.before) + self._room[field.name]
 
-    def _spaces(self, place: DocumentField) -> bytes:
-        return b" " * (self._room[place.name] - len(place.content) - len(place.after))
+    def _spaces(self, field: DocumentField) -> bytes:
+        return b" " * (self._room[field.name] - len(field.content) - len(field.after))
 
     def _place(self, name: str) -> DocumentField:
-        return next(place for place in self._places if place.name == name)
+        return next(field for field in self._places if field.name == name)

@@ -10,7 +10,7 @@ from livecap.output.lines import word_record
 class Spoken:
     """The line that one stream is saying."""
 
-    said: list[Word] = field(default_factory=list)  # for good
+    committed: list[Word] = field(default_factory=list)  # for good
     tail: str = ""  # may still change
     _start: int | None = None  # samples: where it begins
     _language: str | None = None
@@ -20,16 +20,18 @@ class Spoken:
         """Words, and the newest tail."""
         if caption.words and self._start is None:
             self._start = caption.start
-        self.said += caption.words
-        self.tail, self._heard = caption.tail, caption.heard
+        self.committed += caption.words
+        self.tail, self._heard = caption.tail, caption.processed_until
         self._language = caption.language or self._language
 
     def line(self, number: int) -> Caption | None:
         """All of it as one final caption; None if nothing was said."""
         if self._start is None:
             return None
-        heard = max(self._heard, self._start + 1)
-        return Caption(number, self._start, heard, tuple(self.said), language=self._language)
+        processed_until = max(self._heard, self._start + 1)
+        return Caption(
+            number, self._start, processed_until, tuple(self.committed), language=self._language
+        )
 
 
 def described(event: Caption | Gap) -> dict[str, object]:
@@ -45,7 +47,7 @@ def described(event: Caption | Gap) -> dict[str, object]:
     return {
         "type": "final",
         "start_ms": (event.start if first is None else first) * 1000 // RATE,
-        "end_ms": (event.heard if last is None else last) * 1000 // RATE,
+        "end_ms": (event.processed_until if last is None else last) * 1000 // RATE,
         "text": event.text.strip(),
         "language": event.language,
         "words": [{**word_record(word), "text": word.text} for word in event.words],

@@ -96,8 +96,8 @@ def record(event: Event) -> dict[str, object]:
     if isinstance(event, Language):
         return {"type": "language", "code": event.code, "probability": number(event.probability)}
     if isinstance(event, PaceChange):
-        told = {"at": seconds(event.start), "lag": seconds(event.lag), "behind": event.behind}
-        return {"type": "pace", **told}
+        payload = {"at": seconds(event.start), "lag": seconds(event.lag), "behind": event.behind}
+        return {"type": "pace", **payload}
     if isinstance(event, VoiceActivity):
         return {"type": "voice", "at": seconds(event.start), "begins": event.begins}
     if isinstance(event, Settled):
@@ -144,7 +144,7 @@ def _caption(event: Caption) -> dict[str, object]:
         "segment": event.segment,
         "start": seconds(start),
         "end": seconds(end),
-        "heard": seconds(event.heard),
+        "heard": seconds(event.processed_until),
         "text": event.text,
         "tail": event.tail,
         "final": event.final,

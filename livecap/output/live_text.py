@@ -45,14 +45,14 @@ def status_line(status: Status, language: str | None, limit: int) -> str:
         (4, language or ""),
         (1, behind if status.behind else ""),
     ]
-    kept: set[int] = set()
+    chosen: set[int] = set()
     room = limit + 2  # two spaces stand before every field but the first
-    for place in sorted(range(len(ranked)), key=lambda place: ranked[place][0]):
-        text = ranked[place][1]
+    for position in sorted(range(len(ranked)), key=lambda index: ranked[index][0]):
+        text = ranked[position][1]
         if text and columns(text) + 2 <= room:
-            kept.add(place)
+            chosen.add(position)
             room -= columns(text) + 2
-    return "  ".join(ranked[place][1] for place in sorted(kept))
+    return "  ".join(ranked[index][1] for index in sorted(chosen))
 
 
 def meter(level: float) -> str:

@@ -127,14 +127,14 @@ class Template:
 
 
 def _distinct(
-    sources: Sequence[NamedInput], formats: Sequence[str], place: Beside | Template
+    sources: Sequence[NamedInput], formats: Sequence[str], target: Beside | Template
 ) -> list[dict[str, Path | None]]:
     """The plainest names under which no output meets another one or an input."""
     taken = {_key(Path(source.path)) for source in sources if source.path != STDIN}
     left = list(range(len(sources)))
     found: dict[int, dict[str, Path | None]] = {}
     for level in range(3 + len(sources)):
-        ready = {i: _outputs(sources[i], formats, place, _base(sources[i], level)) for i in left}
+        ready = {i: _outputs(sources[i], formats, target, _base(sources[i], level)) for i in left}
         counts = Counter(key for paths in ready.values() for key in _keys(paths))
         for index, paths in ready.items():
             numbered = level > 1  # then the first of those that are left may have it
@@ -144,7 +144,7 @@ def _distinct(
                 taken |= keys
         left = [index for index in left if index not in found]
     if left:
-        path = next(iter(_outputs(sources[left[0]], formats, place, "talk").values()))
+        path = next(iter(_outputs(sources[left[0]], formats, target, "talk").values()))
         raise ConfigError(
             f"{path} would be written twice, or over an input",
             remedy="Put {stem} and {ext} into the name.",
@@ -163,14 +163,14 @@ def _base(source: NamedInput, level: int) -> str:
 
 
 def _outputs(
-    source: NamedInput, formats: Sequence[str], place: Beside | Template, base: str
+    source: NamedInput, formats: Sequence[str], target: Beside | Template, base: str
 ) -> dict[str, Path | None]:
-    return {ext: _fitting(place, source, base, ext) for ext in formats}
+    return {ext: _fitting(target, source, base, ext) for ext in formats}
 
 
-def _fitting(place: Beside | Template, source: NamedInput, base: str, ext: str) -> Path:
+def _fitting(target: Beside | Template, source: NamedInput, base: str, ext: str) -> Path:
     """The path, its name cut until the marker beside it fits the file system too."""
-    path = place.path(source, base if base.strip(".") else "_", ext)
+    path = target.path(source, base if base.strip(".") else "_", ext)
     head = path.name.removesuffix(f".{ext}")
     room = LONGEST - len(MARKER) - len(LONGEST_EXT) - 1  # the same for all formats of a source
     if len(os.fsencode(head)) <= room:

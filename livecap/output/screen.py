@@ -202,15 +202,15 @@ class Screen:
         if self._status and not self._quiet and height > 2:
             language = self._status.language or self._language
             state = self._clean(status_line(self._status, language, self._limit))
-        most = height - bool(state)
+        max_rows = height - bool(state)
         spoken = [
             (who, line) for who, line in self._lines.items() if (line.text + line.tail).strip()
         ]
-        share = max(1, most // max(1, len(spoken)))
-        rows = [row for who, line in spoken for row in self._rows(who, line, share)][-most:]
+        share = max(1, max_rows // max(1, len(spoken)))
+        rows = [row for who, line in spoken for row in self._rows(who, line, share)][-max_rows:]
         return [*rows, self._paint(state, ASIDE)] if state else rows
 
-    def _rows(self, speaker: str | None, line: ScreenLine, most: int) -> list[str]:
+    def _rows(self, speaker: str | None, line: ScreenLine, max_rows: int) -> list[str]:
         """A line and its tail in at most `most` rows, painted; of a long tail, the end."""
         known = self._known(speaker, line)
         space = " " if line.text and line.tail[:1].isspace() else ""
@@ -218,16 +218,16 @@ class Screen:
         while True:
             marked = f"{space}{opening}{tail}]" if tail else ""
             rows = wrap(known + marked, self._limit)
-            if len(rows) <= most or not tail:
+            if len(rows) <= max_rows or not tail:
                 break
             opening, tail = "[...", tail[len(tail) // 8 + 1 :].strip()
         left = letters(known)
         painted = []
         for row in rows:
-            said, unsure = split(row, left)
-            left -= letters(said)
-            painted.append(self._ordered(row, said + self._paint(unsure, TAIL), speaker))
-        return painted[-most:]
+            committed, unsure = split(row, left)
+            left -= letters(committed)
+            painted.append(self._ordered(row, committed + self._paint(unsure, TAIL), speaker))
+        return painted[-max_rows:]
 
     @property
     def _limit(self) -> int:

@@ -27,4 +27,4 @@ def span(caption: Caption) -> tuple[int, int]:
     ends = [word.end for word in caption.words if word.end is not None]
     timed = bool(caption.words) and len(starts) == len(ends) == len(caption.words)
     start = max(0, min(starts) if timed else caption.start)
-    return start, max(start, max(ends) if timed else caption.heard)
+    return start, max(start, max(ends) if timed else caption.processed_until)

@@ -38,7 +38,7 @@ class VerboseJson:
         if isinstance(event, Language):
             self._speak(event.code)
             return
-        end = event.heard if isinstance(event, Caption) else event.end
+        end = event.processed_until if isinstance(event, Caption) else event.end
         if end > self._duration:
             self._duration = end
             self._document.replace("duration", _encode(seconds(end)))
@@ -84,10 +84,10 @@ class VerboseJson:
 class StreamDocument:
     """A document for what can't be written by position: goes out whole, at the end."""
 
-    def __init__(self, stream: OutputStream, places: Sequence[DocumentField]) -> None:
+    def __init__(self, stream: OutputStream, fields: Sequence[DocumentField]) -> None:
         self._stream = stream
-        self._places = places
-        self._content = {place.name: bytearray(place.content) for place in places}
+        self._places = fields
+        self._content = {field.name: bytearray(field.content) for field in fields}
 
     def append(self, name: str, data: bytes) -> None:
         """More content at the end of a place."""
@@ -99,9 +99,9 @@ class StreamDocument:
 
     def finish(self, *, omit: Collection[str], complete: bool) -> None:
         """Hands everything over. Raises OutputError if the stream doesn't take it."""
-        for place in self._places:
-            if place.name not in omit:
-                self._stream.write(place.before + self._content[place.name] + place.after)
+        for field in self._places:
+            if field.name not in omit:
+                self._stream.write(field.before + self._content[field.name] + field.after)
         self._stream.write(END)
         self._stream.close()
 

@@ -121,7 +121,7 @@ class MultichannelSource:
 
     # For `push_all`
 
-    def place(self, start: int, rows: Rows, reason: str) -> Rows:
+    def fill_gap(self, start: int, rows: Rows, reason: str) -> Rows:
         """A block that is to be judged -> the same, with a short gap before it filled."""
         gap = start - self._end
         if gap > 0:
@@ -183,7 +183,7 @@ def push_all(blocks: Sequence[tuple[MultichannelSource, Block]]) -> None:
     """Audio for several sources, each of them once: judged in one batch, which costs little more
     than the audio of one.
     """
-    waiting = [(source, source.place(*block)) for source, block in blocks]
+    waiting = [(source, source.fill_gap(*block)) for source, block in blocks]
     while waiting:
         now = [(source, rows[:, : source.batch_samples]) for source, rows in waiting]
         waiting = [

@@ -255,7 +255,7 @@ def test_captions_lie_where_their_words_were_said() -> None:
     assert between == Silence(first + length, second, "A")
     assert after == Silence(second + length, second + length + 9 * FRAME, "A")
     assert isinstance(caption, Caption)
-    assert (caption.start, caption.heard) == (first + 10, second + 20)
+    assert (caption.start, caption.processed_until) == (first + 10, second + 20)
     assert caption.words == (
         Word(" a", first + 10, first + 20, 0.5),
         Word(" b"),

@@ -138,11 +138,11 @@ def test_text_is_append_only_and_ends_final(policy: CommitPolicy, stream: Stream
         assert captions[-1].final
         assert captions[-1].tail == ""
         assert all(caption.tail == "" for caption in captions if caption.final)
-        heard = [caption.heard for caption in captions[:-1]]
+        heard = [caption.processed_until for caption in captions[:-1]]
         assert heard == sorted(heard)  # a cut may lie before what was heard last
         starts = [caption.start for caption in captions]
         assert starts == sorted(starts)
-        assert all(caption.start < caption.heard for caption in captions)
+        assert all(caption.start < caption.processed_until for caption in captions)
 
 
 @settings(max_examples=30, deadline=None)
@@ -193,7 +193,7 @@ def test_a_pause_is_told_where_all_had_been_said() -> None:
     config = changed(CONFIG, interval=RATE // 4)
     run = played([(remarks(900 * ms), -1)], config)
     assert run.words == [" no", " that", " one", " is"]
-    assert sum(one.final for one in run.captions if one.heard < 3 * RATE) == 1
+    assert sum(one.final for one in run.captions if one.processed_until < 3 * RATE) == 1
 
 
 def test_a_pause_after_a_sentence_ends_a_long_segment() -> None:

@@ -42,7 +42,7 @@ def test_each_window_starts_where_the_last_one_was_done() -> None:
     assert starts == [0, 20 * RATE, int(49.5 * RATE), int(59.5 * RATE)]
     assert session.is_done
     captions = [event for event in session.close() if isinstance(event, Caption)]
-    assert [caption.heard for caption in captions] == [*starts[1:], 70 * RATE]
+    assert [caption.processed_until for caption in captions] == [*starts[1:], 70 * RATE]
     assert session.decoded == session.total == 70 * RATE
 
 
@@ -103,7 +103,7 @@ def test_a_gap_keeps_media_times() -> None:
     session.accept(answer(job, 20 * RATE))
     events = session.close()
     assert not [event for event in events if isinstance(event, Silence)], "a gap is no silence"
-    assert [event.heard for event in events if isinstance(event, Caption)] == [110 * RATE]
+    assert [event.processed_until for event in events if isinstance(event, Caption)] == [110 * RATE]
 
 
 @settings(max_examples=50, deadline=None)

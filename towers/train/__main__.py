@@ -96,8 +96,8 @@ def _opened(folder: Path) -> tuple[Any, TrainingVocabulary]:
     try:
         return load_model(folder), read(folder)
     except (KeyError, RuntimeError, ValueError) as error:
-        told = f"{folder} is no Qwen3-ASR model in the official layout: {error!r}"
-        raise Unusable(told) from error
+        message = f"{folder} is no Qwen3-ASR model in the official layout: {error!r}"
+        raise Unusable(message) from error
 
 
 def _join(decoder: Path, model: Path) -> None:
@@ -130,9 +130,9 @@ def _evaluate(options: argparse.Namespace) -> None:
 
 
 def _tell(curve: Iterable[dict[str, float]]) -> None:
-    for told in curve:
-        shown = "  ".join(f"{name} {value:.3f}" for name, value in told.items() if name != "step")
-        print(f"step {told['step']:.0f}  {shown}", flush=True)
+    for row in curve:
+        shown = "  ".join(f"{name} {value:.3f}" for name, value in row.items() if name != "step")
+        print(f"step {row['step']:.0f}  {shown}", flush=True)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -200,28 +200,28 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _between(least: float, most: float, unit: str = "") -> Callable[[str], float]:
+def _between(least: float, limit: float, unit: str = "") -> Callable[[str], float]:
     """What reads such a number."""
-    return partial(_number, float, least, most, unit)
+    return partial(_number, float, least, limit, unit)
 
 
-def _count(least: int, most: int = 1 << 31) -> Callable[[str], int]:
+def _count(least: int, limit: int = 1 << 31) -> Callable[[str], int]:
     """What reads such a whole number."""
-    return partial(_number, int, least, most, "")
+    return partial(_number, int, least, limit, "")
 
 
 def _chunk(text: str) -> int:
     return 0 if text == "0" else _number(int, LEAST, 1200, " seconds", text)
 
 
-def _number(kind: type[N], least: float, most: float, unit: str, text: str) -> N:
+def _number(kind: type[N], least: float, limit: float, unit: str, text: str) -> N:
     try:
         number = kind(text)
     except (ValueError, OverflowError) as error:
         what = "whole number" if kind is int else "number"
         raise argparse.ArgumentTypeError(f"{text!r} is no {what}") from error
-    if not least <= number <= most:
-        raise argparse.ArgumentTypeError(f"{text} is not between {least:g} and {most:g}{unit}")
+    if not least <= number <= limit:
+        raise argparse.ArgumentTypeError(f"{text} is not between {least:g} and {limit:g}{unit}")
     return number
 
 

@@ -28,30 +28,30 @@ def labels(one: Utterance, vocabulary: TrainingVocabulary, frames: int) -> Tenso
     at = numbers // CHUNK_ROWS * (CHUNK / FRAMES) + numbers % CHUNK_ROWS * ROW + ROW / 2
     found = torch.full((rows,), vocabulary.count)
     for token, start, end in _spoken(one, vocabulary):
-        said = ((at >= start) & (at < end)).nonzero()[:, 0]
-        if len(said) > 1:
-            said = said[:-1]
-        found[said] = token
+        frames_value = ((at >= start) & (at < end)).nonzero()[:, 0]
+        if len(frames_value) > 1:
+            frames_value = frames_value[:-1]
+        found[frames_value] = token
     return found
 
 
 def _spoken(one: Utterance, vocabulary: TrainingVocabulary) -> list[tuple[int, float, float]]:
     """Tokens with their starts and ends in seconds."""
-    told = vocabulary.tokenizer.encode(one.text)
-    places = [(start, end) for start, end in told.offsets]
+    encoded = vocabulary.tokenizer.encode(one.text)
+    spans = [(start, end) for start, end in encoded.offsets]
     found, at = list[tuple[int, float, float]](), 0
     for word, start, end in one.words:
         begins = one.text.find(word, at)
         if begins < 0:
             continue
         at = begins + len(word)
-        inside = [n for n, (a, b) in enumerate(places) if a < at and b > begins]
+        inside = [n for n, (a, b) in enumerate(spans) if a < at and b > begins]
         step = (end - start) / max(len(inside), 1)
         found += [
-            (told.ids[n], start + place * step, start + (place + 1) * step)
-            for place, n in enumerate(inside)
+            (encoded.ids[n], start + index * step, start + (index + 1) * step)
+            for index, n in enumerate(inside)
         ]
-        after = next((n for n, (a, _) in enumerate(places) if a >= at), None)
-        if after is not None and places[after][0] == at and not one.text[at].isspace():
-            found.append((told.ids[after], end, end + ROW))
+        after = next((n for n, (a, _) in enumerate(spans) if a >= at), None)
+        if after is not None and spans[after][0] == at and not one.text[at].isspace():
+            found.append((encoded.ids[after], end, end + ROW))
     return found

@@ -49,13 +49,13 @@ class Student(nn.Module):
     def __init__(self, tensors: Mapping[str, Tensor]) -> None:
         super().__init__()
         self._names = {name: name.replace(".", "/") for name in tensors}
-        for name, place in self._names.items():
-            self.register_parameter(place, nn.Parameter(tensors[name].detach().clone()))
+        for name, index in self._names.items():
+            self.register_parameter(index, nn.Parameter(tensors[name].detach().clone()))
 
     def tensors(self) -> dict[str, Tensor]:
         """By their official names."""
         found = dict(self.named_parameters())
-        return {name: found[place] for name, place in self._names.items()}
+        return {name: found[index] for name, index in self._names.items()}
 
 
 def paired(rows: int) -> Tensor:
@@ -101,23 +101,25 @@ def distill(
             for n, clip in zip(batch, clips, strict=True)
         ]
         with torch.no_grad():
-            told = hear(tower_of(model), clips, kind="windowed", record=True, **shape)
-        heard = hear(
+            teacher = hear(tower_of(model), clips, kind="windowed", record=True, **shape)
+        student_value = hear(
             student.tensors(), hidden, kind="causal", record=True, dtype=config.dtype, **shape
         )
         rows = [
             gap(one, other[paired(len(one))])
-            for one, other in zip(heard.rows, told.rows, strict=True)
+            for one, other in zip(student_value.rows, teacher.rows, strict=True)
         ]
         layers = [
             gap(one, other[paired(len(one))])
-            for mine, theirs in zip(heard.layers, told.layers, strict=True)
+            for mine, theirs in zip(student_value.layers, teacher.layers, strict=True)
             for one, other in zip(mine, theirs, strict=True)
         ]
         found = {
             "rows": torch.stack(rows).mean(),
             "layers": torch.stack(layers).mean(),
-            "answer": answer_loss(model, vocabulary, heard.rows, [answers[n] for n in batch]),
+            "answer": answer_loss(
+                model, vocabulary, student_value.rows, [answers[n] for n in batch]
+            ),
         }
         weighed = found["rows"] + config.layers * found["layers"]
         return {"loss": weighed + config.answer * found["answer"], **found}

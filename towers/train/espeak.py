@@ -58,8 +58,8 @@ class Espeak:
         try:
             self._library = ctypes.CDLL(LIBRARY)
         except OSError as error:
-            told = f"{LIBRARY} isn't there. On Debian: apt-get install espeak-ng"
-            raise Unspoken(told) from error
+            message = f"{LIBRARY} isn't there. On Debian: apt-get install espeak-ng"
+            raise Unspoken(message) from error
         self.rate = int(self._library.espeak_Initialize(SYNCHRONOUS, 0, None, EXIT_NO))
         if self.rate <= 0:
             raise Unspoken("espeak-ng has no voices. On Debian: apt-get install espeak-ng-data")
@@ -85,8 +85,8 @@ class Espeak:
             raise Unspoken(f"espeak-ng could not say {text!r}")
         pcm = resampled(np.concatenate([np.zeros(0, np.float32), *self._audio]), self.rate)
         starts = [at for _, _, at in self._words] + [len(pcm) / RATE]
-        said = [text[place - 1 : place - 1 + length] for place, length, _ in self._words]
-        return pcm, tuple(zip(said, starts[:-1], starts[1:], strict=True))
+        words = [text[index - 1 : index - 1 + length] for index, length, _ in self._words]
+        return pcm, tuple(zip(words, starts[:-1], starts[1:], strict=True))
 
     def _take(
         self,

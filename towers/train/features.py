@@ -47,9 +47,9 @@ def features(utterances: Sequence[Utterance], cache: Path) -> Features:
     made_of = _made_of(utterances)
     data, index = cache.with_suffix(".npy"), cache.with_suffix(".json")
     if index.exists():
-        told = json.loads(index.read_text("utf-8"))
-        if told["made_of"] == made_of:
-            return _mapped(data, told["ends"])
+        index_data = json.loads(index.read_text("utf-8"))
+        if index_data["made_of"] == made_of:
+            return _mapped(data, index_data["ends"])
     cache.parent.mkdir(parents=True, exist_ok=True)
     mel, ends, at = Mel(BINS), list[int](), 0
     with data.open("wb") as file:
@@ -70,8 +70,8 @@ def _mapped(data: Path, ends: Sequence[int]) -> Features:
 
 def _made_of(utterances: Sequence[Utterance]) -> str:
     """What changes when a file does."""
-    told = sha256()
+    digest = sha256()
     for one in utterances:
         stat = one.audio.stat()
-        told.update(f"{one.audio} {stat.st_size} {stat.st_mtime_ns}\n".encode())
-    return told.hexdigest()
+        digest.update(f"{one.audio} {stat.st_size} {stat.st_mtime_ns}\n".encode())
+    return digest.hexdigest()

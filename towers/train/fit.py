@@ -64,7 +64,7 @@ def fit(
     embed = model.model.language_model.embed_tokens
 
     def losses(batch: Sequence[int], step: int) -> Losses:
-        heard = hear(
+        output = hear(
             tower_of(model),
             [masked(mels.mel(n), config.masks, seed=(config.seed, step, n)) for n in batch],
             kind="windowed",
@@ -73,15 +73,15 @@ def fit(
             dtype=config.dtype,
         )
         table = embed.weight[: vocabulary.count]
-        told = [labels(utterances[n], vocabulary, mels.length(n)) for n in batch]
+        targets = [labels(utterances[n], vocabulary, mels.length(n)) for n in batch]
         ctc = (
-            head.aligned(table, heard.rows, [one for one in told if one is not None])
-            if all(one is not None for one in told)
-            else head.loss(table, heard.rows, [texts[n] for n in batch])
+            head.aligned(table, output.rows, [one for one in targets if one is not None])
+            if all(one is not None for one in targets)
+            else head.loss(table, output.rows, [texts[n] for n in batch])
         )
         if step < config.ctc_steps:
             return {"loss": ctc, "ctc": ctc}
-        answer = answer_loss(model, vocabulary, heard.rows, [answers[n] for n in batch])
+        answer = answer_loss(model, vocabulary, output.rows, [answers[n] for n in batch])
         return {"loss": answer + config.ctc * ctc, "ctc": ctc, "answer": answer}
 
     order = batches(

@@ -62,8 +62,8 @@ def load_model(folder: Path) -> Any:
 
     Raises OSError, and KeyError or RuntimeError if it is not Qwen3-ASR's.
     """
-    told = json.loads((folder / "config.json").read_text("utf-8"))["thinker_config"]
-    audio, text = dict(told["audio_config"]), dict(told["text_config"])
+    config_value = json.loads((folder / "config.json").read_text("utf-8"))["thinker_config"]
+    audio, text = dict(config_value["audio_config"]), dict(config_value["text_config"])
     tied = bool(text.get("tie_word_embeddings", True))
     config = Qwen3ASRConfig(
         audio_config={name: audio[name] for name in AUDIO},
@@ -73,7 +73,7 @@ def load_model(folder: Path) -> Any:
             "tie_word_embeddings": tied,
             "rope_parameters": {"rope_type": "default", "rope_theta": text["rope_theta"]},
         },
-        audio_token_id=told["audio_token_id"],
+        audio_token_id=config_value["audio_token_id"],
         tie_word_embeddings=tied,
     )
     model = Qwen3ASRForConditionalGeneration(config)
@@ -103,8 +103,8 @@ def save_tower(
 
 
 def _save(tensors: Mapping[str, Tensor], file: Path, dtype: torch.dtype) -> None:
-    kept = {name: one.detach().to(dtype).contiguous().cpu() for name, one in tensors.items()}
-    save_file(kept, file, metadata={"format": "pt"})
+    tensors_out = {name: one.detach().to(dtype).contiguous().cpu() for name, one in tensors.items()}
+    save_file(tensors_out, file, metadata={"format": "pt"})
 
 
 def _config(model: Any) -> dict[str, Any]:

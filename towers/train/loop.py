@@ -99,29 +99,29 @@ class Trainer:
         file = self.folder / LATEST
         if not file.exists():
             return False
-        kept: dict[str, Any] = torch.load(file, weights_only=True)
+        state: dict[str, Any] = torch.load(file, weights_only=True)
         try:
             for name, module in self.modules.items():
-                module.load_state_dict(kept[name])
-            self._optimizer.load_state_dict(kept["optimizer"])
+                module.load_state_dict(state[name])
+            self._optimizer.load_state_dict(state["optimizer"])
         except (KeyError, RuntimeError, ValueError) as error:
-            told = f"{self.folder} holds another run, which this one can't go on from: {error!r}"
-            raise OtherRun(f"{told}. Name another folder.") from error
-        self.step = int(kept["step"])
-        torch.set_rng_state(kept["random"])
+            message = f"{self.folder} holds another run, which this one can't go on from: {error!r}"
+            raise OtherRun(f"{message}. Name another folder.") from error
+        self.step = int(state["step"])
+        torch.set_rng_state(state["random"])
         return True
 
     def save(self) -> None:
         """What `resume` needs. Whole at every moment: it is renamed into place."""
         if self.workers.rank:
             return
-        kept: dict[str, Any] = {name: one.state_dict() for name, one in self.modules.items()}
-        kept |= {
+        state: dict[str, Any] = {name: one.state_dict() for name, one in self.modules.items()}
+        state |= {
             "optimizer": self._optimizer.state_dict(),
             "step": self.step,
             "random": torch.get_rng_state(),
         }
-        torch.save(kept, self.folder / f"{LATEST}.partial")
+        torch.save(state, self.folder / f"{LATEST}.partial")
         (self.folder / f"{LATEST}.partial").replace(self.folder / LATEST)
 
     def run(
@@ -147,11 +147,11 @@ class Trainer:
                 sums[name] = sums.get(name, 0.0) + float(value.detach())
             if self.step % every == 0 or self.step == until:
                 count = self.step - since
-                told = {"step": float(self.step)} | {n: v / count for n, v in sums.items()}
-                told["seconds"] = (time.monotonic() - begun) / count
-                self._write(told)
+                row = {"step": float(self.step)} | {n: v / count for n, v in sums.items()}
+                row["seconds"] = (time.monotonic() - begun) / count
+                self._write(row)
                 self.save()
-                yield told
+                yield row
                 sums, begun, since = {}, time.monotonic(), self.step
 
     def _learn(self, loss: Tensor) -> None:
@@ -163,7 +163,7 @@ class Trainer:
         nn.utils.clip_grad_norm_(self.parameters, CLIP)
         self._optimizer.step()
 
-    def _write(self, told: dict[str, float]) -> None:
+    def _write(self, row: dict[str, float]) -> None:
         if self.workers.rank == 0:
             with (self.folder / "curve.jsonl").open("a", encoding="utf-8") as file:
-                file.write(json.dumps(told) + "\n")
+                file.write(json.dumps(row) + "\n")

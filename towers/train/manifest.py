@@ -40,10 +40,10 @@ def read_manifest(path: Path) -> list[Utterance]:
         if not line.strip():
             continue
         try:
-            told = json.loads(line)
-            words = tuple((str(w), float(a), float(b)) for w, a, b in told.get("words", ()))
-            language = str(told.get("language", "English"))
-            one = Utterance(path.parent / told["audio"], str(told["text"]), language, words)
+            row = json.loads(line)
+            words = tuple((str(w), float(a), float(b)) for w, a, b in row.get("words", ()))
+            language = str(row.get("language", "English"))
+            one = Utterance(path.parent / row["audio"], str(row["text"]), language, words)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise BadManifest(
                 f"{path}, line {number}: {error}. A line is a JSON object with 'audio' and 'text'."
@@ -58,14 +58,14 @@ def write_manifest(path: Path, utterances: Iterable[Utterance]) -> None:
     """Paths of audio are written from the manifest's folder on."""
     lines = []
     for one in utterances:
-        told: dict[str, object] = {
+        row: dict[str, object] = {
             "audio": one.audio.relative_to(path.parent).as_posix(),
             "text": one.text,
             "language": one.language,
         }
         if one.words:
-            told["words"] = [[w, round(a, 3), round(b, 3)] for w, a, b in one.words]
-        lines.append(json.dumps(told, ensure_ascii=False) + "\n")
+            row["words"] = [[w, round(a, 3), round(b, 3)] for w, a, b in one.words]
+        lines.append(json.dumps(row, ensure_ascii=False) + "\n")
     path.write_text("".join(lines), "utf-8")
 
 

@@ -43,9 +43,9 @@ class _Recorded:
         """See `Block`."""
         return self.block.project(x)
 
-    def merge(self, x: Tensor, heard: Tensor) -> Tensor:
+    def merge(self, x: Tensor, attended: Tensor) -> Tensor:
         """See `Block`."""
-        after = self.block.merge(x, heard)
+        after = self.block.merge(x, attended)
         self.rows.append(after)
         return after
 
@@ -54,8 +54,8 @@ def tower_of(model: Any) -> dict[str, nn.Parameter]:
     """A model of transformers -> its tower's parameters, projector included, by official names."""
     found: dict[str, nn.Parameter] = dict(model.model.audio_tower.named_parameters())
     for name, parameter in model.model.multi_modal_projector.named_parameters():
-        place, _, rest = name.partition(".")
-        found[f"{PROJECTOR[place]}.{rest}"] = parameter
+        name_value, _, rest = name.partition(".")
+        found[f"{PROJECTOR[name_value]}.{rest}"] = parameter
     return found
 
 
@@ -131,11 +131,11 @@ def answer_loss(
     hidden = model.model.language_model(
         inputs_embeds=nn.utils.rnn.pad_sequence(inputs, batch_first=True), use_cache=False
     ).last_hidden_state  # what is padded comes last, and the mask is causal: nothing sees it
-    told = [
+    targets = [
         hidden[n, len(one) - len(answer) : len(one)]
         for n, (one, answer) in enumerate(zip(inputs, written, strict=True))
     ]
-    return F.cross_entropy(model.lm_head(torch.cat(told)).float(), torch.cat(written))
+    return F.cross_entropy(model.lm_head(torch.cat(targets)).float(), torch.cat(written))
 
 
 class CtcHead(nn.Module):

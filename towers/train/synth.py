@@ -72,13 +72,13 @@ def _made(
     while done < seconds:
         random = Random(f"{seed} {split} {len(made)}")
         if Random(f"{seed} {split} {len(made)} silent").random() < lengths.silent:
-            pcm, said = silence(random, lengths), list[Said]()
+            pcm, spoken_words = silence(random, lengths), list[Said]()
         else:
-            pcm, said = utterance(espeak, random, split, lengths)
+            pcm, spoken_words = utterance(espeak, random, split, lengths)
         path = folder / f"{len(made):06}.wav"
         write_audio(path, pcm)
-        text = " ".join(sentence for sentence, _ in said)
-        words = tuple(word for _, words in said for word in words)
+        text = " ".join(sentence for sentence, _ in spoken_words)
+        words = tuple(word for _, words in spoken_words for word in words)
         made.append(Utterance(path, text, words=words))
         done += len(pcm) / RATE
     write_manifest(folder / "manifest.jsonl", made)
@@ -94,26 +94,26 @@ def utterance(
     """One voice, one or more sentences."""
     voice = _voice(random, split)
     wanted = random.uniform(lengths.shortest, lengths.longest)
-    pieces, said = [_silence(random, EDGES)], list[Said]()
+    pieces, spoken_words = [_silence(random, EDGES)], list[Said]()
     at = len(pieces[0])
     while True:
         text = next(one for one in _sentences(random) if _belongs(one, split))
         pcm, words = espeak.say(text, voice)
-        if said and (at + len(pcm)) / RATE > wanted:
+        if spoken_words and (at + len(pcm)) / RATE > wanted:
             break
-        said.append((text, tuple((w, a + at / RATE, b + at / RATE) for w, a, b in words)))
+        spoken_words.append((text, tuple((w, a + at / RATE, b + at / RATE) for w, a, b in words)))
         pieces += [pcm, _silence(random, PAUSES)]
         at += len(pcm) + len(pieces[-1])
         if at / RATE > wanted:
             break
     pieces[-1] = _silence(random, EDGES)
-    return _recorded(np.concatenate(pieces), random), said
+    return _recorded(np.concatenate(pieces), random), spoken_words
 
 
 def silence(random: Random, lengths: Lengths) -> Pcm:
     """Nothing at all, a hum, or the noise of a room."""
-    most = max(min(lengths.longest, LONGEST_SILENCE), lengths.shortest)
-    seconds = random.uniform(lengths.shortest, most)
+    longest = max(min(lengths.longest, LONGEST_SILENCE), lengths.shortest)
+    seconds = random.uniform(lengths.shortest, longest)
     times = np.arange(int(seconds * RATE)) / RATE
     kind = random.choice(("nothing", "hum", "noise", "noise"))
     if kind == "nothing":

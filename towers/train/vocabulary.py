@@ -89,18 +89,18 @@ def read(folder: Path) -> TrainingVocabulary:
     """
     model = models.BPE.from_file(str(folder / "vocab.json"), str(folder / "merges.txt"))
     tokenizer = _tokenizer(model)
-    told = json.loads((folder / "tokenizer_config.json").read_text("utf-8"))
-    added = {one["content"]: int(id) for id, one in told["added_tokens_decoder"].items()}
+    config = json.loads((folder / "tokenizer_config.json").read_text("utf-8"))
+    added = {one["content"]: int(id) for id, one in config["added_tokens_decoder"].items()}
     specials = {name: added[name] for name in SPECIALS}
     return TrainingVocabulary(tokenizer, tokenizer.get_vocab_size(), specials)
 
 
 def write(vocabulary: TrainingVocabulary, folder: Path) -> None:
     """`vocab.json`, `merges.txt` and `tokenizer_config.json`, as the official checkpoints have."""
-    told = json.loads(vocabulary.tokenizer.to_str())["model"]
-    ids: dict[str, int] = told["vocab"]
+    config = json.loads(vocabulary.tokenizer.to_str())["model"]
+    ids: dict[str, int] = config["vocab"]
     merges: Sequence[Sequence[str]] = [
-        pair.split(" ") if isinstance(pair, str) else pair for pair in told["merges"]
+        pair.split(" ") if isinstance(pair, str) else pair for pair in config["merges"]
     ]
     lines = ["#version: 0.2", *(" ".join(pair) for pair in merges), ""]
     added = {

@@ -48,9 +48,9 @@ def kept_key(file: Path) -> bytes:
     on a secret then. Raises OSError where it can be neither read nor written.
     """
     try:
-        kept = file.read_bytes()
-        if len(kept) == KEY:
-            return kept
+        stored = file.read_bytes()
+        if len(stored) == KEY:
+            return stored
         file.unlink()  # it is none of ours, or was not written to its end
     except FileNotFoundError:
         pass

@@ -43,7 +43,7 @@ class Crowd:
 
     def __init__(
         self,
-        most: int,
+        limit: int,
         each: int,
         *,
         trusted: Collection[str] = (),
@@ -52,7 +52,7 @@ class Crowd:
         """`most` in all, `each` from one address; 0: any number. `trusted`: addresses and networks
         of proxies, which stand for many.
         """
-        self._most = most
+        self._most = limit
         self._each = each
         self._trusted = [ipaddress.ip_network(one, strict=False) for one in trusted]
         self._clock = clock
@@ -82,28 +82,28 @@ class Crowd:
         if is_full or is_greedy:
             self._refuse(host, is_greedy=is_greedy)
             return None
-        place = self._places[host, port] = ConnectionSlot((host, port), who)
+        slot = self._places[host, port] = ConnectionSlot((host, port), who)
         self._all[who] += 1
         self._waiting[who] += 1
-        return place
+        return slot
 
     def settle(self, client: tuple[str, int] | None) -> None:
         """The connection from there has made its request, or its WebSocket was let in."""
-        place = self._places.get(client) if client else None
-        if place:
-            self._settle(place)
+        slot = self._places.get(client) if client else None
+        if slot:
+            self._settle(slot)
 
-    def leave(self, place: ConnectionSlot) -> None:
+    def leave(self, slot: ConnectionSlot) -> None:
         """It is closed."""
-        self._settle(place)
-        _less(self._all, place.party)
-        if self._places.get(place.address) is place:
-            del self._places[place.address]
+        self._settle(slot)
+        _less(self._all, slot.party)
+        if self._places.get(slot.address) is slot:
+            del self._places[slot.address]
 
-    def _settle(self, place: ConnectionSlot) -> None:
-        if place.is_waiting:
-            place.is_waiting = False
-            _less(self._waiting, place.party)
+    def _settle(self, slot: ConnectionSlot) -> None:
+        if slot.is_waiting:
+            slot.is_waiting = False
+            _less(self._waiting, slot.party)
 
     def _is_trusted(self, host: str) -> bool:
         if not self._trusted:
@@ -112,8 +112,8 @@ class Crowd:
         return any(address in network for network in self._trusted)
 
     @staticmethod
-    def _is_over(count: int, waiting: int, most: int) -> bool:
-        return bool(most) and (count >= most or waiting >= max(most // 2, 1))
+    def _is_over(count: int, waiting: int, limit: int) -> bool:
+        return bool(limit) and (count >= limit or waiting >= max(limit // 2, 1))
 
     def _refuse(self, host: str, *, is_greedy: bool) -> None:
         self.refused += 1
@@ -144,9 +144,9 @@ class CountedListener(socket.socket):
         """
         for _ in range(AT_ONCE):
             connection, address = super().accept()
-            place = self.crowd.enter(*address[:2])
-            if place:
-                return _Counted.of(connection, self.crowd, place), address
+            slot = self.crowd.enter(*address[:2])
+            if slot:
+                return _Counted.of(connection, self.crowd, slot), address
             with connection:
                 if self.is_plain:
                     connection.setblocking(False)
@@ -158,21 +158,21 @@ class CountedListener(socket.socket):
 class _Counted(socket.socket):
     """A connection, which gives its place back when it is closed."""
 
-    place: ConnectionSlot | None = None
+    slot: ConnectionSlot | None = None
     crowd: Crowd
 
     @classmethod
-    def of(cls, connection: socket.socket, crowd: Crowd, place: ConnectionSlot) -> "_Counted":
+    def of(cls, connection: socket.socket, crowd: Crowd, slot: ConnectionSlot) -> "_Counted":
         family, kind, proto = connection.family, connection.type, connection.proto
         found = cls(family, kind, proto, fileno=connection.detach())
-        found.crowd, found.place = crowd, place
+        found.crowd, found.slot = crowd, slot
         return found
 
     def close(self) -> None:
         """Once."""
-        if self.place:
-            self.crowd.leave(self.place)
-            self.place = None
+        if self.slot:
+            self.crowd.leave(self.slot)
+            self.slot = None
         super().close()
 
 

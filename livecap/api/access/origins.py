@@ -133,15 +133,15 @@ def _bad_origin(origin: str) -> ApiError:
 
 
 def _bad_host(netloc: str) -> ApiError:
-    told = _shown(netloc)
+    shown = _shown(netloc)
     try:
         name = _shown(_name_in(netloc) or netloc)
     except ValueError:
         name = "and its name"
     return ApiError(
         403,
-        f"This server was asked for by the name '{told}', which it does not know as its own. Start "
-        f"it with --allow-host {name}, or with a key.",
+        f"This server was asked for by the name '{shown}', which it does not know as its own. "
+        f"Start it with --allow-host {name}, or with a key.",
         code="host_not_allowed",
     )
 

@@ -10,7 +10,7 @@ from livecap.api.realtime.actions import Drop, Feed, Finish, Open, Pcm
 from livecap.api.realtime.connection import SessionLimits
 from livecap.api.realtime.errors import Refusal, error_event
 from livecap.api.realtime.formats import Int16, Intake
-from livecap.api.realtime.items import MS, Ledger, told
+from livecap.api.realtime.items import MS, Ledger, error_message
 from livecap.api.realtime.settings import SessionSettings
 from livecap.api.realtime.turn_tracker import TurnTracker
 from livecap.api.realtime.wire import ActionQueue
@@ -141,7 +141,7 @@ class Listener:
 
     # What hearings tell
 
-    def heard(self, number: int, events: Sequence[Event]) -> None:
+    def accept(self, number: int, events: Sequence[Event]) -> None:
         """Events of a hearing. Those of one that was dropped are left alone."""
         if number in self._ears:
             self._ears[number].inbox.extend(events)
@@ -286,5 +286,5 @@ class Listener:
         if (
             is_silent and not ear.is_discarded and not self.is_broken
         ):  # there is no item that could fail
-            refusal = Refusal("transcription_failed", told(ear.error), kind="server_error")
+            refusal = Refusal("transcription_failed", error_message(ear.error), kind="server_error")
             self._outbox.send(error_event(refusal))

@@ -60,8 +60,10 @@ class Configuration:
             raise missing("session")
         settings = updated(self._settings, body, self._catalogue, strict=self._limits.strict)
         if settings.form != self._settings.form and self._listener.buffered:
-            told = "The format can't change while audio is not committed. Commit or clear it first."
-            raise Refusal("invalid_state", told, param=f"session.{paths(body).format}")
+            error_text = (
+                "The format can't change while audio is not committed. Commit or clear it first."
+            )
+            raise Refusal("invalid_state", error_text, param=f"session.{paths(body).format}")
         self._apply(settings)
         view = self.view(beta=settings.dialect in FLAT_DIALECTS)
         self._outbox.send({"type": f"{message.type}d", "session": view})
@@ -82,8 +84,8 @@ class Configuration:
         if dialect == self._settings.dialect:
             return
         if is_pinned or self._listener.has_heard:
-            told = f"This session speaks {self._settings.dialect}; the event is of {dialect}."
-            raise Refusal("invalid_state", told, param="type")
+            message = f"This session speaks {self._settings.dialect}; the event is of {dialect}."
+            raise Refusal("invalid_state", message, param="type")
         self.speak(dialect)
 
     def _take_model(self, name: object) -> None:

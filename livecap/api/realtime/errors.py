@@ -80,11 +80,11 @@ def farewell(reason: Reason) -> tuple[Refusal, Close]:
         refusal = Refusal(reason, "The API key is missing or not valid here.")
         return refusal, Close(3000, "invalid_request_error.invalid_api_key")
     if reason == "rate_limit_exceeded":
-        told = "This server has as many live sessions as it can serve. Try again later."
-        refusal = Refusal(reason, told, kind="rate_limit_error")
+        message = "This server has as many live sessions as it can serve. Try again later."
+        refusal = Refusal(reason, message, kind="rate_limit_error")
         return refusal, Close(1013, "rate_limit_error.rate_limit_exceeded")
-    told = "The server can't go on with this session. Its log says why."
-    return Refusal(reason, told, kind="server_error"), Close(1011, "server_error.internal_error")
+    message = "The server can't go on with this session. Its log says why."
+    return Refusal(reason, message, kind="server_error"), Close(1011, "server_error.internal_error")
 
 
 def turned_away(reason: Reason) -> list[Action]:

@@ -53,10 +53,10 @@ class Item:
 class Ledger:
     """All items of a session. Keeps the texts of the last ones, and nothing of older ones."""
 
-    def __init__(self, outbox: ActionQueue, most: int, now: Callable[[], float]) -> None:
+    def __init__(self, outbox: ActionQueue, limit: int, now: Callable[[], float]) -> None:
         """`most`: committed items that can be retrieved. `now`: Unix seconds."""
         self._outbox = outbox
-        self._most = most
+        self._most = limit
         self._now = now
         self._known: dict[str, Item] = {}  # committed ones, the oldest first
         self._last: str | None = None  # the item committed last
@@ -73,14 +73,14 @@ class Ledger:
     def begin(self, start: int) -> Item:
         """The same, for speech that was detected: clients are told."""
         item = self.reserve(start)
-        told = {"audio_start_ms": start // MS, "item_id": item.id}
-        self._outbox.send({"type": "input_audio_buffer.speech_started", **told})
+        payload = {"audio_start_ms": start // MS, "item_id": item.id}
+        self._outbox.send({"type": "input_audio_buffer.speech_started", **payload})
         return item
 
     def quieten(self, item: Item, stop: int) -> None:
         """Its speech has ended, silence included."""
-        told = {"audio_end_ms": stop // MS, "item_id": item.id}
-        self._outbox.send({"type": "input_audio_buffer.speech_stopped", **told})
+        payload = {"audio_end_ms": stop // MS, "item_id": item.id}
+        self._outbox.send({"type": "input_audio_buffer.speech_stopped", **payload})
 
     def commit(self, item: Item, stop: int) -> None:
         """The item's audio is complete."""
@@ -118,7 +118,7 @@ class Ledger:
         }
         self._outbox.send(event | self._logprobs(words))
 
-    def expect(self, item: Item, tail: str, heard: int) -> None:
+    def expect(self, item: Item, tail: str, processed_until: int) -> None:
         """What may follow its text, `heard` samples into the session."""
         if WITH_PARTIALS not in self.included or item.outcome is not None:
             return
@@ -129,7 +129,7 @@ class Ledger:
             "item_id": item.id,
             "text": item.text + item.tail,
             "stable_chars": len(item.text),
-            "audio_ms": max(heard - item.start, 0) // MS,
+            "audio_ms": max(processed_until - item.start, 0) // MS,
             "seq": item.partials,
             "created": int(self._now()),
         }
@@ -163,7 +163,7 @@ class Ledger:
         failure = {
             "type": "server_error",
             "code": "transcription_failed",
-            "message": told(error),
+            "message": error_message(error),
             "param": None,
         }
         event = {"type": f"{TRANSCRIPTION}.failed", "item_id": item.id, "content_index": 0}
@@ -222,7 +222,7 @@ class Ledger:
         del self._known[self.find(item_id).id]
 
 
-def told(error: LivecapError) -> str:
+def error_message(error: LivecapError) -> str:
     """What a client may know of an error: no paths and no names of this machine."""
     if isinstance(error, ConfigError):  # about what the client asked for
         return Refusal("", str(error)).message

@@ -118,10 +118,10 @@ def read(body: object, kind: type[Kind], at: str) -> Kind:
     try:
         return msgspec.convert(body, kind)
     except msgspec.ValidationError as error:
-        told = str(error)
-        place = PLACE.search(told)
-        path = (at + re.sub(r"\[[^]]*\]", "", place[1] if place else "")).lstrip(".")
-        raise invalid(path, f"{PLACE.sub('', told)}.") from error
+        message = str(error)
+        target_path = PLACE.search(message)
+        path = (at + re.sub(r"\[[^]]*\]", "", target_path[1] if target_path else "")).lstrip(".")
+        raise invalid(path, f"{PLACE.sub('', message)}.") from error
 
 
 def unknown(body: Mapping[str, object], kind: type[Struct]) -> list[str]:

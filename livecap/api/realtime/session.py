@@ -3,7 +3,7 @@
     session = RealtimeSession(Connection(query), catalogue, Limits(), now=time.time)
     do(session.open())
     do(session.receive(message))         # one WebSocket or data channel message
-    do(session.heard(hearing, events))   # of the live stream that `Open` asked for
+    do(session.accept(hearing, events))   # of the live stream that `Open` asked for
     do(session.ended(hearing, None))     # after the last of them
 
 `do` carries out the actions in order; see `actions`. No method raises, whatever comes in, and after
@@ -161,10 +161,10 @@ class RealtimeSession:
             self._listener.pause()
         return self._outbox.take()
 
-    def heard(self, hearing: int, events: Sequence[Event]) -> list[Action]:
+    def accept(self, hearing: int, events: Sequence[Event]) -> list[Action]:
         """What a live stream has told."""
         if not self.is_closed:
-            self._listener.heard(hearing, events)
+            self._listener.accept(hearing, events)
             self._wrap_up()
         return self._outbox.take()
 
@@ -212,23 +212,23 @@ class RealtimeSession:
 
     def _binary(self, data: bytes) -> None:
         if not self._connection.binary or self._connection.media_rate:
-            told = "Binary messages are not supported. Send JSON, or connect with ?audio=binary."
-            raise Refusal("invalid_event", told)
+            message = "Binary messages are not supported. Send JSON, or connect with ?audio=binary."
+            raise Refusal("invalid_event", message)
         self._take_audio(data)
 
     def _append(self, message: Message) -> None:
         if self._connection.media_rate:
-            told = "Audio of this session comes over its media track, not in events."
-            raise Refusal("not_supported", told, param="type")
+            error_text = "Audio of this session comes over its media track, not in events."
+            raise Refusal("not_supported", error_text, param="type")
         if message.audio is UNSET:
             raise missing("audio")
         self._take_audio(audio_bytes(message.audio))
 
     def _take_audio(self, raw: bytes) -> None:
-        most = self._limits.max_append_bytes
-        if len(raw) > most:
-            told = f"{len(raw)} bytes of audio in one event; at most {most} may come."
-            raise invalid("audio", told)
+        limit = self._limits.max_append_bytes
+        if len(raw) > limit:
+            message = f"{len(raw)} bytes of audio in one event; at most {limit} may come."
+            raise invalid("audio", message)
         if raw:
             self._is_fresh = False
             self._listener.take(raw)
@@ -268,8 +268,8 @@ class RealtimeSession:
         self._end(Close(1000, ""), None)
 
     def _refuse(self, message: Message) -> None:
-        told = f"{message.type} belongs to conversations; this server transcribes."
-        raise Refusal("not_supported", told, param="type")
+        error_text = f"{message.type} belongs to conversations; this server transcribes."
+        raise Refusal("not_supported", error_text, param="type")
 
     # The end
 
@@ -279,11 +279,11 @@ class RealtimeSession:
         if reason == "left":
             return Close(1000, ""), None
         if reason == "idle":
-            told = f"No event has come for {self._limits.idle_s} seconds."
-            return Close(1000, "session_idle_timeout"), Refusal("session_idle_timeout", told)
+            message = f"No event has come for {self._limits.idle_s} seconds."
+            return Close(1000, "session_idle_timeout"), Refusal("session_idle_timeout", message)
         minutes = self._limits.max_session_s / 60
-        told = f"Your session hit the maximum duration of {minutes:g} minutes."
-        return Close(1001, "session_expired"), Refusal("session_expired", told)
+        message = f"Your session hit the maximum duration of {minutes:g} minutes."
+        return Close(1001, "session_expired"), Refusal("session_expired", message)
 
     def _end(self, close: Close, refusal: Refusal | None) -> None:
         self._ending = Ending(close, refusal)

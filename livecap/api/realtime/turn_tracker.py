@@ -192,7 +192,7 @@ class TurnTracker:
         if self._latest not in self.items:
             self._latest = self.items[0] if self.items else None
         if self._latest and (caption.tail or self._latest.tail or caption.words):
-            self._ledger.expect(self._latest, caption.tail, caption.heard)
+            self._ledger.expect(self._latest, caption.tail, caption.processed_until)
 
     def _owner(self, word: Word) -> Item | None:
         """The item that a word belongs to: never an older one than the word before it."""
@@ -232,4 +232,4 @@ def _span(words: Sequence[Word], caption: Caption) -> tuple[int, int]:
     """From the first word's start to the last one's end; as exact as the caption if unknown."""
     start, end = words[0].start, words[-1].end
     start = caption.start if start is None else start
-    return start, max(caption.heard if end is None else end, start)
+    return start, max(caption.processed_until if end is None else end, start)

@@ -151,9 +151,9 @@ class _Update:
         if not known or not wanted or not set(known).isdisjoint(wanted):
             return
         field = "language" if spoken.language else "languages"
-        told = f"{spoken.model} can't be told {' or '.join(map(repr, wanted))}. It knows "
-        told += ", ".join(known) if len(known) <= FEW else f"{len(known)} others"
-        raise invalid(self._path(f"{self._where.transcription}.{field}"), f"{told}.")
+        message = f"{spoken.model} can't be told {' or '.join(map(repr, wanted))}. It knows "
+        message += ", ".join(known) if len(known) <= FEW else f"{len(known)} others"
+        raise invalid(self._path(f"{self._where.transcription}.{field}"), f"{message}.")
 
     def _input(self, wanted: schema.Input) -> None:
         if not isinstance(wanted.format, UnsetType):
@@ -265,16 +265,16 @@ class _Update:
         if others and self._strict:
             raise _no_choice(self._path("include"), others[0], INCLUDES)
         self._ignored += [f"include.{name}"[: schema.LONGEST_PATH] for name in others]
-        kept = None if wanted is None else tuple(name for name in INCLUDES if name in wanted)
-        self.settings = replace(self.settings, include=kept)
+        included = None if wanted is None else tuple(name for name in INCLUDES if name in wanted)
+        self.settings = replace(self.settings, include=included)
 
 
 def known_model(catalogue: Catalogue, name: str, param: str) -> str:
     """A model's name or alias -> the served one. Raises Refusal."""
     model = catalogue.canonical(name)
     if model is None:
-        told = f"The model {name!r} is not served here."
-        raise Refusal("model_not_found", told, param=param)
+        message = f"The model {name!r} is not served here."
+        raise Refusal("model_not_found", message, param=param)
     return model
 
 
@@ -306,8 +306,8 @@ def _chosen(value: Choice | str | None, choices: tuple[Choice, ...], path: str) 
 
 
 def _no_choice(path: str, value: object, choices: tuple[str, ...]) -> Refusal:
-    told = str(value)[:100]
-    return invalid(path, f"{told!r} is not supported. Supported values are {', '.join(choices)}.")
+    shown = str(value)[:100]
+    return invalid(path, f"{shown!r} is not supported. Supported values are {', '.join(choices)}.")
 
 
 def _number(wanted: float | UnsetType | None, before: float, usual: float) -> float:

@@ -46,8 +46,8 @@ def start(connection: Connection, catalogue: Catalogue, limits: SessionLimits) -
     model = catalogue.canonical(query.get("model") or None)
     fatal = None
     if model is None:
-        told = f"The model {query.get('model', '')!r} is not served here."
-        fatal = Refusal("invalid_model", told)
+        message = f"The model {query.get('model', '')!r} is not served here."
+        fatal = Refusal("invalid_model", message)
     asked = TranscriptionSettings(query.get("model") or model or "", model or "")
     settings = SessionSettings(dialect, asked, asked, media_rate=connection.media_rate)
     settings = _configured(settings, connection, catalogue, limits, problems)
@@ -73,20 +73,20 @@ def _configured(
 ) -> SessionSettings:
     """First what a client secret says, then what the URL does. Adds to `problems`."""
     query = connection.query
-    said: list[tuple[str, object, bool]] = []
+    values: list[tuple[str, object, bool]] = []
     if connection.session is not None:
-        said.append(("", connection.session, limits.strict))
+        values.append(("", connection.session, limits.strict))
     if "language" in query:
         spoken = {"transcription": {"language": query["language"]}}
-        said.append(("language", {"audio": {"input": spoken}}, False))
+        values.append(("language", {"audio": {"input": spoken}}, False))
     if "turn_detection" in query:
-        said.append(("turn_detection", {"turn_detection": query["turn_detection"]}, False))
-    for param, body, strict in said:
+        values.append(("turn_detection", {"turn_detection": query["turn_detection"]}, False))
+    for param, body, strict in values:
         try:
             settings = updated(settings, body, catalogue, strict=strict)
         except Refusal as refusal:
-            told = Refusal(refusal.code, refusal.message, param=param or refusal.param)
-            problems.append(told)
+            error = Refusal(refusal.code, refusal.message, param=param or refusal.param)
+            problems.append(error)
     try:
         settings = replace(settings, usual_rate=_rate(connection))
     except Refusal as refusal:

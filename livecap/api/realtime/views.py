@@ -31,7 +31,7 @@ def nested(settings: SessionSettings, session_id: str, expires_at: int | None) -
     form: dict[str, object] = {"type": NAMES[settings.encoding]}
     if settings.encoding == "pcm":
         form["rate"] = settings.form.rate
-    heard = {
+    transcription = {
         "format": form,
         "transcription": _transcription(settings.transcription),
         "noise_reduction": None,
@@ -43,7 +43,7 @@ def nested(settings: SessionSettings, session_id: str, expires_at: int | None) -
         "object": OBJECT,
         "expires_at": expires_at,
         "include": list(settings.include) if settings.include is not None else None,
-        "audio": {"input": heard},
+        "audio": {"input": transcription},
         "livecap": _own(settings),
     }
 
@@ -85,18 +85,18 @@ def check_session(
 
 
 def _transcription(wanted: TranscriptionSettings) -> dict[str, object]:
-    told: dict[str, object] = {
+    payload: dict[str, object] = {
         "model": wanted.asked,
         "language": wanted.language,
         "prompt": wanted.prompt or None,
     }
     if wanted.languages:
-        told["languages"] = list(wanted.languages)
+        payload["languages"] = list(wanted.languages)
     if wanted.keywords:
-        told["keywords"] = list(wanted.keywords)
+        payload["keywords"] = list(wanted.keywords)
     if wanted.delay:
-        told["delay"] = wanted.delay
-    return told
+        payload["delay"] = wanted.delay
+    return payload
 
 
 def _turns(settings: SessionSettings) -> dict[str, object] | None:

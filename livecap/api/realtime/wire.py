@@ -66,11 +66,11 @@ def decoded(text: str) -> Message:
     if len(text) > MOST:
         return _append(text)
     if is_deep(text):
-        told = (
+        message = (
             f"The message has more than {DEEPEST} objects and lists in each other, or more than "
             f"{CONTAINERS} in all."
         )
-        raise Refusal("message_too_deep", told)
+        raise Refusal("message_too_deep", message)
     try:
         return msgspec.json.decode(text, type=Message)
     except msgspec.ValidationError as error:
@@ -91,8 +91,8 @@ def _append(text: str) -> Message:
     except (msgspec.DecodeError, UnicodeError, RecursionError):
         found = _Large()
     if found.type != APPEND:
-        told = f"Only {APPEND} can have more than {MOST} characters; this has {len(text)}."
-        raise Refusal("message_too_large", told)
+        message = f"Only {APPEND} can have more than {MOST} characters; this has {len(text)}."
+        raise Refusal("message_too_large", message)
     return Message(type=found.type, event_id=found.event_id, audio=found.audio)
 
 
@@ -109,9 +109,9 @@ class ActionQueue:
 
     def send(self, event: dict[str, object], *, coalesce: str | None = None) -> None:
         """A GA event without an id. What the client's dialect doesn't have is left out."""
-        told = shown(self.dialect, event)
-        if told is not None:
-            self._actions.append(Frame({**told, "event_id": new_id("event")}, coalesce))
+        payload = shown(self.dialect, event)
+        if payload is not None:
+            self._actions.append(Frame({**payload, "event_id": new_id("event")}, coalesce))
 
     def take(self) -> list[Action]:
         """All since the last call."""

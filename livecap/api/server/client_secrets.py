@@ -73,9 +73,11 @@ class _ClientSecretRoutes:
         wanted = _read(await _body(request), _Wanted)
         seconds = _seconds(wanted.expires_after, "expires_after")
         session = wanted.session or {"type": "transcription"}
-        told = self._checked(session, beta=False).ga
+        payload = self._checked(session, beta=False).ga
         secret = self._make(session, seconds)
-        return JSONResponse({"value": secret.value, "expires_at": secret.expires, "session": told})
+        return JSONResponse(
+            {"value": secret.value, "expires_at": secret.expires, "session": payload}
+        )
 
     async def beta(self, request: Request) -> Response:
         """POST /v1/realtime/transcription_sessions."""
@@ -83,10 +85,10 @@ class _ClientSecretRoutes:
         holder = _read(body, _Beta).client_secret or _Holder()
         seconds = _seconds(holder.expires_after, "client_secret.expires_after")
         session = {key: value for key, value in body.items() if key != "client_secret"}
-        told = self._checked(session, beta=True).beta
+        payload = self._checked(session, beta=True).beta
         secret = self._make(session, seconds)
-        told["client_secret"] = {"value": secret.value, "expires_at": secret.expires}
-        return JSONResponse(told)
+        payload["client_secret"] = {"value": secret.value, "expires_at": secret.expires}
+        return JSONResponse(payload)
 
     def _checked(self, session: Mapping[str, object], *, beta: bool) -> Views:
         """How a configuration takes effect. Checked now: a browser could do nothing about it."""
@@ -129,9 +131,9 @@ def _read(body: Mapping[str, object], kind: type[Kind]) -> Kind:
     try:
         return msgspec.convert(body, kind)
     except msgspec.ValidationError as error:
-        told = str(error)
-        param = told.rpartition("`$.")[2].removesuffix("`") if "`$." in told else "body"
-        raise invalid(param, f"{told}.") from error
+        message = str(error)
+        param = message.rpartition("`$.")[2].removesuffix("`") if "`$." in message else "body"
+        raise invalid(param, f"{message}.") from error
 
 
 def _seconds(wanted: _Expiry | None, param: str) -> int:
@@ -141,6 +143,6 @@ def _seconds(wanted: _Expiry | None, param: str) -> int:
     if wanted.anchor != ANCHOR:
         raise invalid(f"{param}.anchor", f"The anchor can only be '{ANCHOR}'.")
     if not SHORTEST <= wanted.seconds <= LONGEST:
-        told = f"A client secret lasts {SHORTEST} to {LONGEST} seconds, not {wanted.seconds}."
-        raise invalid(f"{param}.seconds", told)
+        message = f"A client secret lasts {SHORTEST} to {LONGEST} seconds, not {wanted.seconds}."
+        raise invalid(f"{param}.seconds", message)
     return wanted.seconds

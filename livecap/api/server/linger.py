@@ -83,5 +83,5 @@ class _Exchange:
 def _is_large(headers: Headers) -> bool:
     if "transfer-encoding" in headers:
         return True
-    said = headers.get("content-length", "0")
-    return not (said.isascii() and said.isdigit() and int(said[:20]) <= SMALL)
+    length = headers.get("content-length", "0")
+    return not (length.isascii() and length.isdigit() and int(length[:20]) <= SMALL)

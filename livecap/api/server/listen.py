@@ -47,7 +47,7 @@ def _addresses(host: str, port: int) -> Sequence[tuple[socket.AddressFamily, str
             f"--host {host}: this machine knows no such name",
             remedy="Use localhost, 0.0.0.0, or an address of this machine.",
         ) from error
-    return list(dict.fromkeys((family, str(place[0])) for family, _, _, _, place in found))
+    return list(dict.fromkeys((family, str(address[0])) for family, _, _, _, address in found))
 
 
 def counted(bound: Sequence[socket.socket], crowd: Crowd, *, secure: bool) -> list[socket.socket]:

@@ -63,17 +63,19 @@ class Watch:
 
     def _tell(self, scope: Scope, answer: "_Answer", took: float) -> None:
         route = scope["route"].path if "route" in scope else UNKNOWN_ROUTE
-        told: dict[str, object] = {"route": route, "id": answer.name, "seconds": round(took, 4)}
+        fields: dict[str, object] = {"route": route, "id": answer.name, "seconds": round(took, 4)}
         if client := scope.get("client"):
-            told["client"] = client[0]
+            fields["client"] = client[0]
         if scope["type"] == "websocket":
-            note(self._log, "socket", told | {"code": answer.status or GONE})
+            note(self._log, "socket", fields | {"code": answer.status or GONE})
             return
         method = scope["method"] if scope["method"] in METHODS else "other"
         status = answer.status or GONE
         self._metrics.requests.labels(method, route, str(status)).inc()
         self._metrics.request_duration.labels(method, route).observe(took)
-        note(self._log, "request", {"method": method, "status": status, "sent": answer.sent} | told)
+        note(
+            self._log, "request", {"method": method, "status": status, "sent": answer.sent} | fields
+        )
 
 
 class _Answer:

@@ -83,9 +83,9 @@ async def _attend(parts: AppState, websocket: WebSocket, call_id: str) -> None:
 
 async def _refuse(websocket: WebSocket, refusal: ApiError, code: int, reason: str) -> None:
     """Said on the open socket: browsers can't read an HTTP answer here."""
-    told = Refusal(str(refusal.code), refusal.message, kind=refusal.type)
+    error = Refusal(str(refusal.code), refusal.message, kind=refusal.type)
     with suppress(WebSocketDisconnect, RuntimeError):  # it has left, or sent what is no message
-        await websocket.send_json({**error_event(told), "event_id": new_id("event")})
+        await websocket.send_json({**error_event(error), "event_id": new_id("event")})
         await websocket.close(code, reason)
 
 

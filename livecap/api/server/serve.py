@@ -69,8 +69,8 @@ def _signing_key() -> bytes | None:
     try:
         return kept_key(file)
     except OSError as error:
-        told = "the key of client secrets can't be kept, so they end with this process"
-        LOG.warning(told, extra={"fields": {"file": str(file), "why": error.strerror}})
+        message = "the key of client secrets can't be kept, so they end with this process"
+        LOG.warning(message, extra={"fields": {"file": str(file), "why": error.strerror}})
         return None
 
 
@@ -115,7 +115,7 @@ def transcription_routes(parts: AppState) -> Sequence[BaseRoute]:
     config, metrics = parts.config, parts.metrics
     limits = UploadLimits(upload=config.upload_limit, duration=config.max_duration * RATE)
 
-    def told(outcome: Outcome) -> None:
+    def count(outcome: Outcome) -> None:
         problem, seconds = outcome.problem, outcome.audio / RATE
         if problem:
             metrics.errors.labels(problem.code or str(problem.status)).inc()
@@ -125,7 +125,7 @@ def transcription_routes(parts: AppState) -> Sequence[BaseRoute]:
         if seconds and not problem:
             metrics.rtf.observe(outcome.took / seconds)
 
-    return routes(parts.models, parts.admission, limits, told=told)
+    return routes(parts.models, parts.admission, limits, told=count)
 
 
 class ServerRun:

@@ -58,10 +58,10 @@ class _Pages:
     async def health(self, request: Request) -> Response:
         """GET /health: the process answers, whatever the model does."""
         models = self.parts.models
-        told = {"status": "ok", "ready": self._hindrance() is None, "model": models.default}
+        payload = {"status": "ok", "ready": self._hindrance() is None, "model": models.default}
         if self.parts.history:  # why is in the log
-            told["history"] = "failing" if self.parts.history.trouble else "ok"
-        return JSONResponse(told)
+            payload["history"] = "failing" if self.parts.history.trouble else "ok"
+        return JSONResponse(payload)
 
     async def ready(self, request: Request) -> Response:
         """GET /health/ready: 503 until the model is warm, and again once the server stops."""

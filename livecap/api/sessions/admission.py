@@ -83,8 +83,8 @@ class Admission:
         """A place for a live session of a model, or the refusal (429, 503: close 1013)."""
         if self._drain.is_stopping:
             return stopping()
-        most = self._most_sessions
-        if len(self._sessions) >= most if most else not self._has_room_for_one(model):
+        limit = self._most_sessions
+        if len(self._sessions) >= limit if limit else not self._has_room_for_one(model):
             return busy(LATER)
         ticket = Ticket(self._sessions.discard, model)
         self._sessions.add(ticket)

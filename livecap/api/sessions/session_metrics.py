@@ -52,10 +52,10 @@ class Observer:
     def stalled(self, event: Stalled, model: str) -> None:
         """So much speech made no text that its decoding was started anew."""
         self._metrics.stalls.labels(model).inc()
-        told = {"model": model, "at": event.start / RATE, "voiced": event.voiced / RATE}
-        LOG.warning("speech makes no text; decoding starts anew", extra={"fields": told})
+        fields = {"model": model, "at": event.start / RATE, "voiced": event.voiced / RATE}
+        LOG.warning("speech makes no text; decoding starts anew", extra={"fields": fields})
 
-    def heard(self, samples: int, model: str) -> None:
+    def count_audio(self, samples: int, model: str) -> None:
         """So much audio was taken in."""
         self._metrics.audio.labels("realtime", model).inc(samples / RATE)
 

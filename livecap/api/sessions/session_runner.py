@@ -211,7 +211,7 @@ class Carrier:
         self._failed.append((number, error))
 
     def _feed(self, ear: _Ear, feed: Feed) -> None:
-        self._observer.heard(feed.pcm.shape[1], ear.config.model)
+        self._observer.count_audio(feed.pcm.shape[1], ear.config.model)
         if ear.stream:
             ear.stream.push(feed.start, feed.pcm)
         else:
@@ -259,7 +259,7 @@ class Carrier:
                 self._observer.stalled(event, model)
         if events:
             self._speaker.take(number, events)
-            self._do(self._session.heard(number, events))
+            self._do(self._session.accept(number, events))
         if stream.is_done and number in self._ears:
             del self._ears[number]
             self._speaker.finish(number)

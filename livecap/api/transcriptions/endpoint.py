@@ -119,13 +119,13 @@ class Endpoint:
         models: ModelSource,
         admission: UploadAdmission,
         limits: UploadLimits,
-        told: Callable[[Outcome], None],
+        on_outcome: Callable[[Outcome], None],
     ) -> None:
         self._task = task
         self._models = models
         self._admission = admission
         self._limits = limits
-        self._told = told
+        self._told = on_outcome
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answers one request; a client that has left gets no answer."""
@@ -144,10 +144,10 @@ class Endpoint:
     async def _take(self, call: _Call, body: RequestBody) -> None:
         headers = Headers(scope=call.scope)
         check_head(headers, self._limits)
-        place = self._admission.upload()
-        if isinstance(place, ApiError):
-            raise place
-        with place:
+        slot = self._admission.upload()
+        if isinstance(slot, ApiError):
+            raise slot
+        with slot:
             async with receiving(headers, body) as upload:
                 await _unless_gone(self._caption(call, upload), call.receive)
 

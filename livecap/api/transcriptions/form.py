@@ -162,15 +162,15 @@ def _chunking(fields: Fields) -> VadConfig | None:
         message = f"Unsupported type: {shown(kind)}. {choices(('server_vad',))}"
         raise unsupported(f"{name}.type", message)
 
-    def told(key: str, default: float, high: float) -> float:
+    def number_value(key: str, default: float, high: float) -> float:
         value = given.get(key)
         return default if value in (None, "") else number(f"{name}.{key}", value, 0, high)
 
     usual = VadConfig()
     return VadConfig(
-        vad_threshold=min(max(told("threshold", usual.vad_threshold, 1), LOWEST), HIGHEST),
-        vad_pad=round(told("prefix_padding_ms", usual.vad_pad, 10_000)),
-        vad_min_silence=round(told("silence_duration_ms", usual.vad_min_silence, 10_000)),
+        vad_threshold=min(max(number_value("threshold", usual.vad_threshold, 1), LOWEST), HIGHEST),
+        vad_pad=round(number_value("prefix_padding_ms", usual.vad_pad, 10_000)),
+        vad_min_silence=round(number_value("silence_duration_ms", usual.vad_min_silence, 10_000)),
     )
 
 

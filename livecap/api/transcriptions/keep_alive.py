@@ -62,9 +62,9 @@ class Patient:
 
     async def finish(self, duration: int, language: str | None, broken: str | None) -> None:
         """All has happened."""
-        heard = UploadResult(self._events, duration, language, broken)
+        result = UploadResult(self._events, duration, language, broken)
         if self._is_json:
-            body = (await asyncio.to_thread(render, self._asked, heard)).content
+            body = (await asyncio.to_thread(render, self._asked, result)).content
         else:
             body = self._ready + self._written.end()
         if not self.has_begun:

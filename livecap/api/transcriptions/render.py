@@ -64,10 +64,10 @@ class Prose:
         between = seam(self._last, text) if event.segment != self._segment else ""
         added = self._space + between + text
         self._last, self._segment = text[-1], event.segment
-        kept = added.rstrip()
-        self._space = added[len(kept) :]
-        self.parts.append(kept)
-        return kept
+        trimmed = added.rstrip()
+        self._space = added[len(trimmed) :]
+        self.parts.append(trimmed)
+        return trimmed
 
     @property
     def text(self) -> str:
@@ -106,15 +106,15 @@ def kind_of(form: Format) -> str:
     return PLAIN if form in ("srt", "text") else JSON
 
 
-def render(asked: TranscriptionRequest, heard: UploadResult) -> ResponseBody:
+def render(asked: TranscriptionRequest, result: UploadResult) -> ResponseBody:
     """The answer in the format that was asked for."""
     kind = kind_of(asked.response_format)
     if kind != JSON:
         written = Written(asked)
-        return ResponseBody(written.feed(heard.events) + written.end(), kind)
+        return ResponseBody(written.feed(result.events) + written.end(), kind)
     verbose = asked.response_format == "verbose_json"
-    told = _verbose(asked, heard) if verbose else _json(asked, heard)
-    return ResponseBody(_encode(strict_json(told)), kind)
+    payload = _verbose(asked, result) if verbose else _json(asked, result)
+    return ResponseBody(_encode(strict_json(payload)), kind)
 
 
 def prose(events: Iterable[Event]) -> str:
@@ -125,18 +125,18 @@ def prose(events: Iterable[Event]) -> str:
     return joined.text
 
 
-def missing(heard: UploadResult) -> dict[str, object]:
+def missing(result: UploadResult) -> dict[str, object]:
     """What there is no text for, and why, as livecap's own field; nothing where all is well."""
-    told: dict[str, object] = {} if heard.broken is None else {"damaged": heard.broken}
+    payload: dict[str, object] = {} if result.broken is None else {"damaged": result.broken}
     for name, kind in (("gaps", Gap), ("unrecognised", Unrecognised)):
         found = [
             {"start": seconds(one.start), "end": seconds(one.end), "reason": one.reason}
-            for one in heard.events
+            for one in result.events
             if isinstance(one, kind)
         ]
         if found:
-            told[name] = found
-    return {"livecap": told} if told else {}
+            payload[name] = found
+    return {"livecap": payload} if payload else {}
 
 
 def unrecognised(events: Iterable[Event]) -> float:
@@ -149,46 +149,46 @@ def usage(duration: int) -> dict[str, object]:
     return {"type": "duration", "seconds": -(-duration // RATE)}
 
 
-def language_list(heard: UploadResult) -> list[dict[str, str]]:
+def language_list(result: UploadResult) -> list[dict[str, str]]:
     """The languages as OpenAI's API tells them."""
-    return [{"code": code} for code in heard.languages]
+    return [{"code": code} for code in result.languages]
 
 
-def _json(asked: TranscriptionRequest, heard: UploadResult) -> dict[str, object]:
-    text = prose(heard.events)
+def _json(asked: TranscriptionRequest, result: UploadResult) -> dict[str, object]:
+    text = prose(result.events)
     if asked.task == "translate":
-        return {"text": text, **missing(heard)}
-    told = {"text": text, "usage": usage(heard.duration), "languages": language_list(heard)}
-    return {**told, **missing(heard)}
+        return {"text": text, **missing(result)}
+    payload = {"text": text, "usage": usage(result.duration), "languages": language_list(result)}
+    return {**payload, **missing(result)}
 
 
-def _verbose(asked: TranscriptionRequest, heard: UploadResult) -> dict[str, object]:
+def _verbose(asked: TranscriptionRequest, result: UploadResult) -> dict[str, object]:
     is_translation = asked.task == "translate"
-    captions = [one for one in heard.events if isinstance(one, Caption) and one.text.strip()]
-    told: dict[str, object] = {
+    captions = [one for one in result.events if isinstance(one, Caption) and one.text.strip()]
+    payload: dict[str, object] = {
         "task": asked.task,
-        "language": "english" if is_translation else _name(_main_language(heard)),
-        **({} if is_translation else {"languages": language_list(heard)}),
-        "duration": seconds(heard.duration),
-        "text": prose(heard.events),
+        "language": "english" if is_translation else _name(_main_language(result)),
+        **({} if is_translation else {"languages": language_list(result)}),
+        "duration": seconds(result.duration),
+        "text": prose(result.events),
     }
     if asked.segments:
-        told["segments"] = [segment(one, number) for number, one in enumerate(captions)]
+        payload["segments"] = [segment(one, number) for number, one in enumerate(captions)]
     if asked.words:
-        told["words"] = [
+        payload["words"] = [
             {"word": word.text.strip(), "start": seconds(word.start), "end": seconds(word.end)}
             for one in captions
             for word in one.words
             if timed(word) and word.start is not None and word.end is not None
         ]
-    told["usage"] = usage(heard.duration)
-    return {**told, **missing(heard)}
+    payload["usage"] = usage(result.duration)
+    return {**payload, **missing(result)}
 
 
-def _main_language(heard: UploadResult) -> str:
+def _main_language(result: UploadResult) -> str:
     """One code: the language that was kept, else the first one that was spoken."""
-    kept = [event.code for event in heard.events if isinstance(event, Language)]
-    return next(iter(heard.languages or kept), UNDETERMINED)
+    codes = [event.code for event in result.events if isinstance(event, Language)]
+    return next(iter(result.languages or codes), UNDETERMINED)
 
 
 def _name(code: str) -> str:

@@ -84,9 +84,9 @@ class SourceDecoder:
         return f"{count} {packets} could not be decoded" if count else None
 
     def _limit(self, samples: int) -> None:
-        most = self._limits.duration
-        if 0 < most < samples:
-            message = f"The audio is longer than {most / RATE:g} seconds, the most taken here."
+        limit = self._limits.duration
+        if 0 < limit < samples:
+            message = f"The audio is longer than {limit / RATE:g} seconds, the most taken here."
             raise ApiError(413, message, code="audio_too_long", param="file")
 
     def _reason(self, block: AudioBlock) -> str:

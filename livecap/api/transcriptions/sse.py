@@ -54,8 +54,8 @@ async def stream(
     problem: ApiError | None = None
     await send({"type": "http.response.start", "status": 200, "headers": [*HEADERS]})
     try:
-        async with aclosing(_told(captions, asked, language, limits.ping)) as told:
-            async for data in told:
+        async with aclosing(_told(captions, asked, language, limits.ping)) as frames:
+            async for data in frames:
                 await put(send, data, limits.stalled)
     except ApiError as error:
         problem = error
@@ -82,11 +82,11 @@ async def _told(
         elif clock() >= last + ping:
             yield PING
             last = clock()
-    heard = UploadResult(events, captions.duration, language)
+    result = UploadResult(events, captions.duration, language)
     done: dict[str, object] = {"type": "transcript.text.done", "text": prose.text}
     if asked.usage:
         done["usage"] = usage(captions.duration)
-    yield _frame({**done, "languages": language_list(heard), **missing(heard)})
+    yield _frame({**done, "languages": language_list(result), **missing(result)})
 
 
 def _frame(event: dict[str, object]) -> bytes:

@@ -224,14 +224,14 @@ def check_head(headers: Headers, limits: UploadLimits) -> None:
     kind, _ = parse_options_header(headers.get("content-type"))
     if kind != b"multipart/form-data":
         raise ApiError(415, "The body has to be multipart/form-data, with the audio as 'file'.")
-    said = headers.get("content-length", "")
-    if said.isascii() and said.isdigit() and int(said[:20]) > limits.upload:
-        raise too_large(limits.upload, int(said[:20]))
+    length = headers.get("content-length", "")
+    if length.isascii() and length.isdigit() and int(length[:20]) > limits.upload:
+        raise too_large(limits.upload, int(length[:20]))
 
 
-def too_large(most: int, count: int) -> ApiError:
+def too_large(limit: int, count: int) -> ApiError:
     """413, in the words of OpenAI's API."""
-    message = f"Maximum content size limit ({most}) exceeded ({count} bytes read)"
+    message = f"Maximum content size limit ({limit}) exceeded ({count} bytes read)"
     return ApiError(413, message, type="server_error")
 
 

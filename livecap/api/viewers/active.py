@@ -28,5 +28,5 @@ class Stage:
         if holder is None or holder.ended is not None or holder.begun <= broadcast.begun:
             self._holder = holder = broadcast
         at = spoken_at(line.event, self._now())
-        said = Said(broadcast.id, line.number, line.event, at)
-        self._to.put(said, on_stage=holder is broadcast)
+        caption_line = Said(broadcast.id, line.number, line.event, at)
+        self._to.put(caption_line, on_stage=holder is broadcast)

@@ -95,11 +95,11 @@ class Broadcast:
         """All lines, as events, for documents."""
         return [read(message) for message in tuple(self.lines)]  # a thread may be here
 
-    def matching(self, wanted: Callable[[str], bool], most: int) -> list[dict[str, Any]]:
+    def matching(self, wanted: Callable[[str], bool], limit: int) -> list[dict[str, Any]]:
         """The first lines whose text is wanted, as readers see them, without their words."""
-        told = (json.loads(data_of(message)) for message in tuple(self.lines))
-        found = (one for one in told if wanted(one.get("text", "")))
-        return [brief(one) for one in islice(found, most)]
+        events = (json.loads(data_of(message)) for message in tuple(self.lines))
+        found = (one for one in events if wanted(one.get("text", "")))
+        return [brief(one) for one in islice(found, limit)]
 
     def restore(self, messages: Iterable[bytes], count: int) -> None:
         """Lines of a session that is over, from where they were kept; the last one's number."""
@@ -119,7 +119,7 @@ class Broadcast:
         self._tell_tail()
 
     @property
-    def told(self) -> int:
+    def line_count(self) -> int:
         """Samples up to which lines tell what was said."""
         return self._told
 
@@ -202,8 +202,8 @@ class Broadcast:
         self._told = max(self._told, _end_of(event))
         if isinstance(event, Caption):
             self.first = self.first or event.text.strip()
-        told = {"id": self._count, **described(event)}
-        message = encoded(self._count, strict_json(told))
+        payload = {"id": self._count, **described(event)}
+        message = encoded(self._count, strict_json(payload))
         line = ChannelLine(self._count, event, message)
         self._unkept.append(line)
         self._keep(line, lambda: self._release(line.number))
@@ -230,21 +230,21 @@ class Broadcast:
     def _told_tail(self) -> bytes:
         """What has been said of the line under way, and what may follow."""
         lines = list(self._open.values())
-        said = "".join(word.text for line in lines for word in line.said).lstrip()
-        told = {"type": "tail", "text": said, "tail": "".join(line.tail for line in lines)}
-        return f"data: {strict_json(told)}\n\n".encode()
+        committed = "".join(word.text for line in lines for word in line.committed).lstrip()
+        payload = {"type": "tail", "text": committed, "tail": "".join(line.tail for line in lines)}
+        return f"data: {strict_json(payload)}\n\n".encode()
 
 
 def _end_of(event: Caption | Gap) -> int:
     """The sample up to which a line tells what was said."""
     if isinstance(event, Gap):
         return event.end
-    return event.words[-1].end or event.heard if event.words else event.heard
+    return event.words[-1].end or event.processed_until if event.words else event.processed_until
 
 
-def brief(told: dict[str, Any]) -> dict[str, Any]:
+def brief(payload: dict[str, Any]) -> dict[str, Any]:
     """A line as it is shown in a list."""
-    return {name: told[name] for name in ("id", "start_ms", "end_ms", "text")}
+    return {name: payload[name] for name in ("id", "start_ms", "end_ms", "text")}
 
 
 def encoded(number: int, data: str) -> bytes:
@@ -259,16 +259,16 @@ def data_of(message: bytes) -> str:
 
 def read(message: bytes) -> Caption | Gap:
     """A message of a line -> the event it was made of."""
-    told: dict[str, Any] = json.loads(data_of(message))
-    start, end = told["start_ms"] * RATE // 1000, told["end_ms"] * RATE // 1000
-    if told["type"] == "gap":
-        return Gap(start, end, told["reason"])
-    words = tuple(_word(one) for one in told["words"])
-    return Caption(told["id"], start, end, words, language=told["language"])
+    payload: dict[str, Any] = json.loads(data_of(message))
+    start, end = payload["start_ms"] * RATE // 1000, payload["end_ms"] * RATE // 1000
+    if payload["type"] == "gap":
+        return Gap(start, end, payload["reason"])
+    words = tuple(_word(one) for one in payload["words"])
+    return Caption(payload["id"], start, end, words, language=payload["language"])
 
 
-def _word(told: dict[str, Any]) -> Word:
+def _word(payload: dict[str, Any]) -> Word:
     start, end = (
-        None if told[side] is None else round(told[side] * RATE) for side in ("start", "end")
+        None if payload[side] is None else round(payload[side] * RATE) for side in ("start", "end")
     )
-    return Word(told["text"], start, end, told["probability"])
+    return Word(payload["text"], start, end, payload["probability"])

@@ -224,8 +224,8 @@ class History:
         if trouble:
             self._metrics.history_failures.inc()
         if trouble and trouble != before:
-            told = "captions can't be kept in the history; readers get them all the same"
-            LOG.error(told, extra={"fields": {"reason": trouble}})
+            message = "captions can't be kept in the history; readers get them all the same"
+            LOG.error(message, extra={"fields": {"reason": trouble}})
         elif before and not trouble:
             LOG.warning("captions are kept again, those that waited as well")
 

@@ -23,7 +23,7 @@ class Links:
     overlay: str  # of the lines for OBS or a projector
     is_reachable: bool  # other machines may open them, as far as this one knows
 
-    def told(self) -> dict[str, object]:
+    def payload(self) -> dict[str, object]:
         """As JSON; `code` is a picture of the first one, as a data URL, if segno is here."""
         return {
             "token": self.token,

@@ -74,16 +74,16 @@ class Speaker:
 
     def _caption(self, caption: Caption) -> Caption:
         words = [self._word(word) for word in caption.words]
-        heard = caption.heard + self._shift
-        kept = tuple(word for word in words if self._is_new(word, heard))
+        processed_until = caption.processed_until + self._shift
+        new_words = tuple(word for word in words if self._is_new(word, processed_until))
         start = max(caption.start + self._shift, 0)
-        return replace(caption, start=start, heard=heard, words=kept)
+        return replace(caption, start=start, processed_until=processed_until, words=new_words)
 
     def _word(self, word: Word) -> Word:
         start, end = (None if at is None else at + self._shift for at in (word.start, word.end))
         return replace(word, start=start, end=end)
 
-    def _is_new(self, word: Word, heard: int) -> bool:
+    def _is_new(self, word: Word, processed_until: int) -> bool:
         start, end = word.start, word.end
-        middle = heard if start is None or end is None else (start + end) // 2
+        middle = processed_until if start is None or end is None else (start + end) // 2
         return middle > self._told

@@ -70,12 +70,12 @@ class Hub:
         self,
         now: Callable[[], float],
         keeper: Keeper | None = None,
-        heard: Heard | None = None,
+        observe: Heard | None = None,
         proof: Callable[[str], str] | None = None,
     ) -> None:
         """`proof`: what those know of a talk's id who may go on with it; None: anybody may."""
         self._now = now
-        self._heard = heard
+        self._heard = observe
         self._proof = proof
         self.keeper = keeper
         self._broadcasts: dict[str, Broadcast] = {}
@@ -94,10 +94,10 @@ class Hub:
             if known.ended is not None and self.keeper:
                 self.keeper.begin(known)
             known.go_on()
-            passed = max(int((self._now() - known.begun) * RATE), known.told)
+            passed = max(int((self._now() - known.begun) * RATE), known.line_count)
             shift = passed if part.at is None or part.at > passed + AHEAD else part.at
-            is_again = known.told - shift <= AGAIN  # else the clocks are others
-            speaker = Speaker(known, shift=shift, told=known.told if is_again else 0)
+            is_again = known.line_count - shift <= AGAIN  # else the clocks are others
+            speaker = Speaker(known, shift=shift, told=known.line_count if is_again else 0)
         speaker.may_return = part is not None
         self._speakers[speaker.broadcast.id] = speaker
         return speaker
@@ -109,12 +109,12 @@ class Hub:
         if not self._may_go_on(part):
             return
         with suppress(HistoryError):  # then it is a new one
-            kept = await self.keeper.find(part.of)
-            if kept and part.of not in self._broadcasts:
-                again = self._new(kept.id, kept.model, kept.begun)
-                again.restore(kept.lines, kept.count)
-                again.token, again.ended = kept.token, kept.ended or self._now()
-                self._speakers[kept.id] = Speaker(again)
+            stored = await self.keeper.find(part.of)
+            if stored and part.of not in self._broadcasts:
+                again = self._new(stored.id, stored.model, stored.begun)
+                again.restore(stored.lines, stored.count)
+                again.token, again.ended = stored.token, stored.ended or self._now()
+                self._speakers[stored.id] = Speaker(again)
 
     @property
     def stays(self) -> float:
@@ -192,23 +192,23 @@ class Hub:
         else:
             found = [summary(one, words) for one in ordered]
         if self.keeper:
-            kept = await self.keeper.sessions(query, after, limit)
-            known = {one.id for one in kept}
+            stored = await self.keeper.sessions(query, after, limit)
+            known = {one.id for one in stored}
             # Those under way that are not kept any more, since somebody has deleted them.
             alone = [one for one in found if one.id not in known and one.ended is None]
             ours = [one for one in alone if not after and (one.matches or not words)]
-            return [*ours, *(self._newest(one) for one in kept)][:limit]
+            return [*ours, *(self._newest(one) for one in stored)][:limit]
         ids = [one.id for one in found]
         found = found[ids.index(after) + 1 :] if after in ids else found
         return [one for one in found if one.matches or not words][:limit]
 
-    def _newest(self, kept: Summary) -> Summary:
-        live = self._broadcasts.get(kept.id)
+    def _newest(self, stored: Summary) -> Summary:
+        live = self._broadcasts.get(stored.id)
         if live is None:
-            return kept
+            return stored
         fresh = summary(live, [])
         fields = (fresh.begun, fresh.ended, fresh.lines, fresh.shared, fresh.preview, fresh.readers)
-        return Summary(kept.id, kept.model, *fields, kept.matches)
+        return Summary(stored.id, stored.model, *fields, stored.matches)
 
     def share(self, broadcast: Broadcast) -> str:
         """A token with which anybody may read it; the same one if there is one."""

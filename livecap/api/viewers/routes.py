@@ -40,7 +40,7 @@ class _ViewerRoutes:
     hub: Hub
     door: Door
     left: str  # what a deletion does not reach; "": nothing that we know of
-    most: int  # readers of one talk, and from one address; 0: any number
+    limit: int  # readers of one talk, and from one address; 0: any number
     addresses: Sequence[str]  # of this machine, by which others reach the server
     reading: Counter[str] = field(default_factory=Counter)  # readers, by talk and by address
     documents: Documents = field(default_factory=Documents)
@@ -71,13 +71,13 @@ class _ViewerRoutes:
         """
         if not self.door.is_keyless or self.door.is_local(request.scope):
             return None
-        said, known = request.headers.get(TALK_KEY, ""), self.hub.proof_of(id)
-        if id and known and hmac.compare_digest(said.encode(), known.encode()):
+        proof, known = request.headers.get(TALK_KEY, ""), self.hub.proof_of(id)
+        if id and known and hmac.compare_digest(proof.encode(), known.encode()):
             return None
-        told = (
+        message = (
             "That is for its speaker, whose session names the captions_key, and for this machine."
         )
-        return ApiError(403, told, code="captions_key_required")
+        return ApiError(403, message, code="captions_key_required")
 
     async def share(self, request: Request) -> Response:
         """POST: a link; DELETE: no more. Only for those who have a key."""
@@ -89,7 +89,7 @@ class _ViewerRoutes:
         token = self.hub.share(found)
         await self._settled()
         made = links(request, found.id, token, self.addresses)
-        return JSONResponse(made.told(), status_code=201)
+        return JSONResponse(made.payload(), status_code=201)
 
     async def events(self, request: Request) -> Response:
         """Server-sent events: the history, then what is said."""
@@ -100,7 +100,7 @@ class _ViewerRoutes:
             return Response(media_type="text/event-stream", headers=STREAM)
         who = party(request.client.host) if request.client else ""
         keys = (f"talk {found.id}", f"address {who}")
-        if self.most and max(self.reading[key] for key in keys) >= self.most:
+        if self.limit and max(self.reading[key] for key in keys) >= self.limit:
             raise _crowded()
         return _Following(found, after, self.reading, keys)
 

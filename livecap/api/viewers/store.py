@@ -182,16 +182,16 @@ class Archive:
         if after:
             where.append("(begun, key) < (SELECT begun, key FROM session WHERE id = ?)")
             values.append(after)
-        said, sought = "", list[object]()
+        condition, sought = "", list[object]()
         if words:
-            said, sought = "has_all(text)", []
+            condition, sought = "has_all(text)", []
             if phrase and self.is_indexed:
-                said += " AND key IN (SELECT rowid FROM words WHERE words MATCH ?)"
+                condition += " AND key IN (SELECT rowid FROM words WHERE words MATCH ?)"
                 sought = [phrase]
-            where.append(f"key IN (SELECT session FROM line WHERE {said})")
+            where.append(f"key IN (SELECT session FROM line WHERE {condition})")
             values += sought
         rows_of = f"{ROW} WHERE {' AND '.join(where)} ORDER BY begun DESC, key DESC LIMIT ?"
-        lines = f"SELECT data FROM line WHERE session = ? AND {said} ORDER BY number LIMIT ?"
+        lines = f"SELECT data FROM line WHERE session = ? AND {condition} ORDER BY number LIMIT ?"
         with self._reading(lambda text: has_all(text, words)) as db:
             rows = [StoredSession(*found) for found in db.execute(rows_of, (*values, limit))]
             if not words:

@@ -160,7 +160,7 @@ class Call:
         async for timestamp, samples in self._peer.frames():
             self._stirred = time.monotonic()
             self._heard.set()
-            placed = self._timeline.place(timestamp, samples)
+            placed = self._timeline.position(timestamp, samples)
             lag = carrier.lag
             if lag > HOPELESS:
                 carrier.give_up()

@@ -75,7 +75,7 @@ def plain(text: str, *, is_local: bool) -> str:
     second in most networks. None of them is needed: the client has ours, and by its packets we
     learn where it is.
     """
-    kept: list[str] = []
+    lines: list[str] = []
     for line in text.splitlines():
         if line.startswith("a=end-of-candidates"):
             continue
@@ -84,8 +84,8 @@ def plain(text: str, *, is_local: bool) -> str:
             if not is_reachable(value, is_local=is_local):
                 continue
         if line.strip():
-            kept.append(line)
-    return "\r\n".join([*kept, ""])
+            lines.append(line)
+    return "\r\n".join([*lines, ""])
 
 
 def _check(media: MediaDescription) -> None:

@@ -45,8 +45,8 @@ class _CallRoutes:
         """POST: an offer -> 201 and the answer, with all addresses in it."""
         kind = kind_of(request)
         if kind not in (SDP, MULTIPART):
-            told = f"The Content-Type has to be {SDP}, or {MULTIPART} with a part 'sdp'."
-            raise ApiError(415, told, code="unsupported_content_type")
+            message = f"The Content-Type has to be {SDP}, or {MULTIPART} with a part 'sdp'."
+            raise ApiError(415, message, code="unsupported_content_type")
         raw, session = await body_of(request), None
         if kind == MULTIPART:
             raw, session = await _parts_of(request, raw)
@@ -91,10 +91,10 @@ async def _parts_of(request: Request, raw: bytes) -> tuple[bytes, dict[str, obje
     if "session" not in found:
         return found["sdp"], None
     if is_deep(found["session"].decode("utf-8", "replace")):
-        told = "The objects of the part 'session' are too deep."
-        raise ApiError(400, told, code="invalid_json", param="session")
+        message = "The objects of the part 'session' are too deep."
+        raise ApiError(400, message, code="invalid_json", param="session")
     try:
         return found["sdp"], msgspec.json.decode(found["session"], type=dict[str, object])
     except (msgspec.DecodeError, RecursionError) as error:
-        told = "The part 'session' has to be a JSON object."
-        raise ApiError(400, told, code="invalid_json", param="session") from error
+        message = "The part 'session' has to be a JSON object."
+        raise ApiError(400, message, code="invalid_json", param="session") from error

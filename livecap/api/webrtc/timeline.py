@@ -21,7 +21,7 @@ class RtpTimeline:
         self._next: int | None = None  # the timestamp that follows on what was placed
         self._late = 0  # samples that were left out since one was placed
 
-    def place(self, timestamp: int, samples: Int16) -> Int16:
+    def position(self, timestamp: int, samples: Int16) -> Int16:
         """A frame, [sample] -> what comes next on the clock, [sample].
 
         That is silence first if something is missing, and nothing if it has been there before.

@@ -39,8 +39,10 @@ class _WhipRoutes:
         if request.method == "OPTIONS":
             return Response(headers={"Accept-Post": SDP})
         if kind_of(request) != SDP:
-            told = f"The Content-Type has to be {SDP}."
-            raise ApiError(415, told, code="unsupported_content_type", headers={"Accept-Post": SDP})
+            message = f"The Content-Type has to be {SDP}."
+            raise ApiError(
+                415, message, code="unsupported_content_type", headers={"Accept-Post": SDP}
+            )
         offer = text_of(await body_of(request))
         began = await opened(self.parts, request, offer, None, is_ingest=True)
         answer = Response(began.answer, 201, media_type=SDP)
@@ -67,8 +69,8 @@ class _WhipRoutes:
     async def _patch(self, request: Request, call: OpenCall) -> Response:
         if kind_of(request) != FRAGMENT:
             headers = {"Accept-Patch": FRAGMENT}
-            told = f"The Content-Type has to be {FRAGMENT}."
-            raise ApiError(415, told, code="unsupported_content_type", headers=headers)
+            message = f"The Content-Type has to be {FRAGMENT}."
+            raise ApiError(415, message, code="unsupported_content_type", headers=headers)
         fragment = Fragment.read(text_of(await body_of(request)))
         wanted = request.headers.get("if-match")
         tags = [tag.strip() for tag in (wanted or "*").split(",")]
@@ -76,8 +78,8 @@ class _WhipRoutes:
             raise ApiError(412, "If-Match names another ICE session.", code="precondition_failed")
         if fragment.user is not None and fragment.user != call.user:
             if wanted is None:
-                told = "A restart of ICE needs If-Match."
-                raise ApiError(428, told, code="precondition_required")
+                message = "A restart of ICE needs If-Match."
+                raise ApiError(428, message, code="precondition_required")
             raise ApiError(422, "ICE can't be restarted here.", code="restart_not_supported")
         try:
             await call.trickle(fragment.candidates)

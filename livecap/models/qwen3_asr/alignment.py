@@ -59,10 +59,10 @@ def units(text: str, language: str | None) -> list[Unit]:
 
 def _unit(text: str, start: int, stop: int) -> Unit | None:
     """A piece of the text -> its unit, None if nothing in it is spoken."""
-    kept = [at for at in range(start, stop) if _spoken(text[at])]
-    if not kept:
+    spoken = [at for at in range(start, stop) if _spoken(text[at])]
+    if not spoken:
         return None
-    return Unit("".join(text[at] for at in kept), kept[0], kept[-1] + 1)
+    return Unit("".join(text[at] for at in spoken), spoken[0], spoken[-1] + 1)
 
 
 def _spoken(character: str) -> bool:
@@ -80,12 +80,12 @@ def repair(milliseconds: Sequence[int]) -> list[int]:
     """
     if not milliseconds:
         return []
-    kept = _longest_rise(milliseconds)
-    repaired = [milliseconds[kept[0]]] * kept[0]
-    for left, right in pairwise(kept):
+    rising = _longest_rise(milliseconds)
+    repaired = [milliseconds[rising[0]]] * rising[0]
+    for left, right in pairwise(rising):
         low, high = milliseconds[left], milliseconds[right]
         repaired += [low, *_between(low, high, right - left - 1)]
-    return repaired + [milliseconds[kept[-1]]] * (len(milliseconds) - kept[-1])
+    return repaired + [milliseconds[rising[-1]]] * (len(milliseconds) - rising[-1])
 
 
 def _between(low: int, high: int, count: int) -> list[int]:
@@ -93,7 +93,7 @@ def _between(low: int, high: int, count: int) -> list[int]:
     if count <= 2:
         return [low, high][:count]
     step = (high - low) / (count + 1)
-    return [int(low + step * place) for place in range(1, count + 1)]
+    return [int(low + step * index) for index in range(1, count + 1)]
 
 
 def _longest_rise(values: Sequence[int]) -> list[int]:
@@ -105,8 +105,8 @@ def _longest_rise(values: Sequence[int]) -> list[int]:
     # Places by the length of the longest rise that ends there; within a length, values only fall.
     ends: list[list[int]] = []
     before: list[int] = []  # the place before each place in its rise, -1 at the start of one
-    for place, value in enumerate(values):
-        length = bisect_right(ends, value, key=lambda places: values[places[-1]])
+    for index, value in enumerate(values):
+        length = bisect_right(ends, value, key=lambda run: values[run[-1]])
         if length:
             shorter = ends[length - 1]
             fits = bisect_left(shorter, -value, key=lambda at: -values[at])
@@ -115,7 +115,7 @@ def _longest_rise(values: Sequence[int]) -> list[int]:
             before.append(-1)
         if length == len(ends):
             ends.append([])
-        ends[length].append(place)
+        ends[length].append(index)
     rise, at = list[int](), ends[-1][0] if ends else -1
     while at >= 0:
         rise.append(at)
@@ -135,10 +135,10 @@ def word_times(
     at the start of the word after; at 0 if there is no unit at all.
     """
     assert len(milliseconds) == 2 * len(units), "two times a unit"
-    heard = [_heard(units, milliseconds, word) for word in words]
-    clock = max(next((span[0] for span in heard if span), 0), 0)
+    timed = [_heard(units, milliseconds, word) for word in words]
+    clock = max(next((span[0] for span in timed if span), 0), 0)
     times: list[tuple[int, int]] = []
-    for span in heard:
+    for span in timed:
         start, end = span or (clock, clock)
         start = min(max(start, clock), duration)
         clock = min(max(start, end), duration)

@@ -123,8 +123,8 @@ class Qwen3Decoder:
             x[row : row + len(values)] = values
         turns = rotary(batch.positions, self.shape.head_dim, self.shape.theta)
         for number, layer in enumerate(self.layers):
-            heard = self._attend(number, layer, layer.attention_norm(x), turns, batch)
-            x = x + layer.out(heard)
+            attended = self._attend(number, layer, layer.attention_norm(x), turns, batch)
+            x = x + layer.out(attended)
             gate, up = layer.gate_up(layer.feed_norm(x)).chunk(2, -1)
             x = x + layer.down(F.silu(gate) * up)
         return self.head(self.norm(x[batch.wanted])).float()
@@ -157,5 +157,5 @@ class Qwen3Decoder:
         pages = self.pages
         pages.write(number, batch.slots, both[:, heads:], value)
         query = both[:, :heads]
-        heard = attend(query, pages.keys[number], pages.values[number], batch.attention)
-        return heard.flatten(1)
+        attended = attend(query, pages.keys[number], pages.values[number], batch.attention)
+        return attended.flatten(1)

@@ -37,7 +37,7 @@ class EncoderState:
     stable: Tensor  # [row, hidden]: rows that won't change
     provisional: Tensor  # [row, hidden]: rows of what is not finished
     names: tuple[Hashable, ...]  # of the stable rows: where names are equal, so are rows
-    kept: PrefixCache = field(default_factory=PrefixCache)
+    prefix_cache: PrefixCache = field(default_factory=PrefixCache)
 
     @property
     def rows(self) -> Tensor:
@@ -93,5 +93,5 @@ def _grown(
         torch.cat([old.stable, rows.stable]),
         rows.provisional,
         (*old.names, *names),
-        old.kept,
+        old.prefix_cache,
     )

@@ -79,8 +79,8 @@ class Prompt:
             return ParsedAnswer(text, None, None)
         if header.silent:
             return ParsedAnswer("", None, None)
-        chance = math.exp(sum(logprobs[: at + 1]))
-        return ParsedAnswer(text, header.language, chance if header.language else None)
+        prob = math.exp(sum(logprobs[: at + 1]))
+        return ParsedAnswer(text, header.language, prob if header.language else None)
 
     def _text(self, tokens: Sequence[int]) -> str:
         return decode_utf8(self.tokenizer.decode_bytes(tokens))

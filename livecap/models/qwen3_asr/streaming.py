@@ -62,8 +62,8 @@ class Updates:
     def free(self, encoder_state: object) -> None:
         """Free the keys and values of a segment's beginning."""
         assert isinstance(encoder_state, EncoderState)
-        self.decoder.pages.release(encoder_state.kept.table)
-        encoder_state.kept.identity = ()
+        self.decoder.pages.release(encoder_state.prefix_cache.table)
+        encoder_state.prefix_cache.identity = ()
 
     def _decode(
         self, now: EncoderState, config: DecodeConfig, job: DecodeJob, prefix: PrefixState
@@ -82,7 +82,7 @@ class Updates:
             ends=self.ends,
             draft=prefix.draft[: limit - len(prompt) - 1] if language else (),
             embedded=Embedded(start, rows),
-            kept=now.kept,
+            prefix_cache=now.prefix_cache,
             identity=(*prompt[:start], *now.names),
             halt=runaway,
             deadline=job.deadline,

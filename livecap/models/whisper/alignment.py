@@ -50,14 +50,14 @@ def _median(values: list[Tensor]) -> Tensor:
     Of a little more than half of the values, neither the least nor the greatest can be it: they are
     dropped, and another value comes in.
     """
-    kept, rest = values[: len(values) // 2 + 2], values[len(values) // 2 + 2 :]
-    while len(kept) > 1:
-        for at in range(len(kept) - 1, 0, -1):  # the least comes to the front
-            kept[at - 1], kept[at] = _ordered(kept[at - 1], kept[at])
-        for at in range(1, len(kept) - 1):  # the greatest to the end
-            kept[at], kept[at + 1] = _ordered(kept[at], kept[at + 1])
-        kept, rest = kept[1:-1] + rest[:1], rest[1:]
-    return kept[0]
+    low, rest = values[: len(values) // 2 + 2], values[len(values) // 2 + 2 :]
+    while len(low) > 1:
+        for at in range(len(low) - 1, 0, -1):  # the least comes to the front
+            low[at - 1], low[at] = _ordered(low[at - 1], low[at])
+        for at in range(1, len(low) - 1):  # the greatest to the end
+            low[at], low[at + 1] = _ordered(low[at], low[at + 1])
+        low, rest = low[1:-1] + rest[:1], rest[1:]
+    return low[0]
 
 
 def _ordered(one: Tensor, other: Tensor) -> tuple[Tensor, Tensor]:

@@ -54,19 +54,19 @@ class Attempt:
 
     def untimed(self, begin: int) -> "Attempt":
         """The same without timestamps, the ids from `begin` on."""
-        text = [place for place, token in enumerate(self.tokens) if token < begin]
+        text = [index for index, token in enumerate(self.tokens) if token < begin]
         return replace(
             self,
-            tokens=tuple(self.tokens[place] for place in text),
-            probs=tuple(self.probs[place] for place in text),
+            tokens=tuple(self.tokens[index] for index in text),
+            probs=tuple(self.probs[index] for index in text),
         )
 
 
 def best_of(attempts: Sequence[Attempt]) -> Attempt:
     """None is believable: the likeliest, if it may be right at all."""
     whole = [attempt for attempt in attempts if not attempt.looped]
-    told = whole or [attempt for attempt in attempts if attempt.tokens] or attempts
-    best = max(told, key=lambda attempt: attempt.scores.average_logprob)
+    decoded = whole or [attempt for attempt in attempts if attempt.tokens] or attempts
+    best = max(decoded, key=lambda attempt: attempt.scores.average_logprob)
     if not best.is_hopeless:
         return best
     return best.without_text(looped=any(one.looped for one in attempts))

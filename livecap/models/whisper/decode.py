@@ -181,7 +181,7 @@ class Fallback:
         if context:
             # A text that goes on from a loop most likely loops: it is tried again without.
             greedy.append(request(first, 1))
-        hot = [request(other, len(greedy) + place) for place, other in enumerate(others)]
+        hot = [request(other, len(greedy) + index) for index, other in enumerate(others)]
         return tuple(greedy), tuple(hot)
 
     def _leading(self, given: Sequence[int], context: Sequence[int]) -> tuple[int, ...]:
@@ -248,10 +248,10 @@ class Fallback:
     def _no_speech(self, memory: Memory, start: Sequence[int]) -> Generator[Step, Any, float]:
         """The probability of no speech. A prompt or context before it all but hides it."""
         watch = (0, self.tokenizer.specials.nospeech)
-        told: Decoded = yield Request(
+        decoded: Decoded = yield Request(
             tuple(start), len(start) + 1, frozenset(), memory=memory, watch=watch
         )
-        return told.watched or 0.0
+        return decoded.watched or 0.0
 
     def _rules(self, config: DecodeConfig) -> tuple[Rule, ...]:
         specials, device = self.tokenizer.specials, self.device

@@ -155,14 +155,14 @@ class WhisperDecoder:
         at = torch.arange(len(tokens), device=self.device)
         x = self._embed(torch.tensor(tokens, device=self.device), at)
         pages = torch.tensor(memory.table.pages, device=self.device)
-        kept: dict[tuple[int, int], Tensor] = {}
+        scores_value: dict[tuple[int, int], Tensor] = {}
         for number, layer in enumerate(self.layers):
             qkv = layer.qkv(layer.self_norm(x)).view(len(tokens), 3, self.heads, -1)
             query, key, value = qkv.to(self.dtype).permute(1, 2, 0, 3)  # [head, token, dim] each
-            heard = F.scaled_dot_product_attention(
+            attended = F.scaled_dot_product_attention(
                 query[None], key[None], value[None], is_causal=True
             )[0]
-            x = x + layer.self_out(heard.transpose(0, 1).flatten(1))
+            x = x + layer.self_out(attended.transpose(0, 1).flatten(1))
             query = layer.query(layer.cross_norm(x)).view(len(tokens), self.heads, -1)
             query = query.to(self.dtype).transpose(0, 1)  # [head, token, dim]
             key, value = (
@@ -170,9 +170,11 @@ class WhisperDecoder:
                 for side in (self.memory.keys, self.memory.values)
             )
             scores = (query @ key.mT).float() * query.shape[-1] ** -0.5  # [head, token, row]
-            kept |= {(number, head): scores[head] for layer_, head in heads if layer_ == number}
-            heard = scores.softmax(-1).to(self.dtype) @ value
-            x = x + layer.cross_out(heard.transpose(0, 1).flatten(1))
+            scores_value |= {
+                (number, head): scores[head] for layer_, head in heads if layer_ == number
+            }
+            attended = scores.softmax(-1).to(self.dtype) @ value
+            x = x + layer.cross_out(attended.transpose(0, 1).flatten(1))
             x = x + layer.narrow(F.gelu(layer.widen(layer.feed_norm(x))))
         logits = None if predict is None else self.head(self.norm(x[predict])).float()
-        return torch.stack([kept[head] for head in heads]), logits
+        return torch.stack([scores_value[head] for head in heads]), logits

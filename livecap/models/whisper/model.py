@@ -142,7 +142,7 @@ class Whisper:
         """Hear the work window by window; what a window leaves undone starts the next one."""
         if job.prefix:
             return (yield from self.streaming_decoder.decode(job, job.prefix, config))
-        language, chance = job.language, None
+        language, probability = job.language, None
         spans: list[TextSpan] = []
         context, at = job.context, 0
         while True:
@@ -150,7 +150,7 @@ class Whisper:
             memory: Memory = yield EncodeRequest(pcm)
             try:
                 if language is None:
-                    language, chance = yield from self._detect(memory)
+                    language, probability = yield from self._detect(memory)
                 seed = job.number * 100_003 + at // RATE * 101
                 attempt = yield from self.fallback.decode(
                     memory, language, config, context, seconds=len(pcm) / RATE, seed=seed
@@ -172,7 +172,7 @@ class Whisper:
             job,
             tuple(spans),
             language,
-            chance,
+            probability,
             reason,
             consumed=at,
             context=_carried(job, attempt, parsed),
@@ -185,9 +185,11 @@ class Whisper:
             return "en", 1.0
         only = Only(torch.tensor(sorted(ids.values()), device=self.device))
         prompt = (self.tokenizer.specials.sot,)
-        told: Decoded = yield Request(prompt, len(prompt) + 1, frozenset(), (only,), memory=memory)
+        decoded: Decoded = yield Request(
+            prompt, len(prompt) + 1, frozenset(), (only,), memory=memory
+        )
         codes = {number: code for code, number in ids.items()}
-        return codes[told.sampled[0]], float(torch.tensor(told.logprobs[0]).exp())
+        return codes[decoded.sampled[0]], float(torch.tensor(decoded.logprobs[0]).exp())
 
     def _parse(self, attempt: Attempt, samples: int, config: DecodeConfig) -> Parsed:
         if attempt.is_silence:
@@ -236,7 +238,7 @@ def _carried(job: DecodeJob, attempt: Attempt, parsed: Parsed) -> tuple[int, ...
     """The tokens that the next window goes on from; none after a text that was guessed at."""
     if attempt.looped or attempt.scores.temperature > GUESSED:
         return ()
-    return (*job.context, *attempt.tokens[: parsed.kept])[-CARRIED:]
+    return (*job.context, *attempt.tokens[: parsed.token_count])[-CARRIED:]
 
 
 def _cut_short(parsed: Parsed, samples: int) -> Parsed:

@@ -42,7 +42,7 @@ class Parsed:
 
     stretches: tuple[Stretch, ...]
     consumed: int  # samples of the window that are done with; the next window starts there
-    kept: int  # tokens that belong to those samples, timestamps included
+    token_count: int  # tokens that belong to those samples, timestamps included
 
 
 def parse(tokenizer: Tokenizer, tokens: Sequence[int], samples: int) -> Parsed:
@@ -57,9 +57,9 @@ def parse(tokenizer: Tokenizer, tokens: Sequence[int], samples: int) -> Parsed:
     begin = tokenizer.specials.timestamp_begin
     times = [min((token - begin) * SAMPLES_PER_ROW, samples) for token in tokens]
     pairs = [
-        place + 1
-        for place in range(len(tokens) - 1)
-        if tokens[place] >= begin and tokens[place + 1] >= begin
+        index + 1
+        for index in range(len(tokens) - 1)
+        if tokens[index] >= begin and tokens[index + 1] >= begin
     ]
     ends_single = len(tokens) >= 2 and tokens[-1] >= begin and tokens[-2] < begin
     if not pairs:

@@ -47,19 +47,19 @@ def timed(aligned: Sequence[Aligned], scores: Scores, pcm: Pcm) -> TextSpan:
     words = [one.word for one in aligned]
     quiet = QUIET * float(np.percentile(_loudness(pcm), LOUD)) if len(pcm) >= SAMPLES_PER_ROW else 0
     lengths = sorted(filter(None, ((word.end or 0) - (word.start or 0) for word in words)))
-    most = 2 * (min(lengths[len(lengths) // 2], LONGEST) if lengths else LONGEST)
+    longest = 2 * (min(lengths[len(lengths) // 2], LONGEST) if lengths else LONGEST)
     trimmed: list[Word] = []
-    for place, (word, peak) in enumerate((one.word, one.peak) for one in aligned):
+    for index, (word, peak) in enumerate((one.word, one.peak) for one in aligned):
         assert word.start is not None
         assert word.end is not None
-        opens = place == 0 or ends_sentence(words[place - 1].text)
-        opens = opens and place + 1 < len(words)
+        opens = index == 0 or ends_sentence(words[index - 1].text)
+        opens = opens and index + 1 < len(words)
         start, end = _voiced(pcm, word.start, word.end, quiet, peak if opens else None)
-        if word.end - word.start <= most and place not in (0, len(words) - 1):
+        if word.end - word.start <= longest and index not in (0, len(words) - 1):
             start = start if start - word.start >= PAUSE else word.start
             end = end if word.end - end >= PAUSE else word.end
-        if end - start > most:
-            start, end = (end - most, end) if opens else (start, start + most)
+        if end - start > longest:
+            start, end = (end - longest, end) if opens else (start, start + longest)
         end = max(end, min(start + SAMPLES_PER_ROW, len(pcm)))  # every word takes some time
         trimmed.append(replace(word, start=start, end=end))
     first, last = trimmed[0].start, trimmed[-1].end

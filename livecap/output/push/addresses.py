@@ -24,7 +24,7 @@ def check(url: str, option: str, *schemes: str, remedy: str) -> None:
         raise ConfigError(f"{option} has a user before the host, who is not sent", remedy=remedy)
 
 
-def place(url: str) -> str:
+def shown_address(url: str) -> str:
     """A URL as it may be shown: its host alone, since paths and queries have tokens in them."""
     return urlsplit(url).netloc
 

@@ -12,10 +12,10 @@ class Backoff:
     """
 
     first: float = 0.5
-    most: float = 30.0
-    chance: Callable[[], float] = random.random  # 0 to 1
+    max_s: float = 30.0
+    random_value: Callable[[], float] = random.random  # 0 to 1
 
     def of(self, tries: int, *, asked: float = 0.0) -> float:
         """Seconds after so many tries that failed in a row, from 1; at least what was `asked`."""
-        longest = min(self.first * 2.0 ** min(tries - 1, 30), self.most)
-        return max(longest * (0.5 + 0.5 * self.chance()), asked)
+        longest = min(self.first * 2.0 ** min(tries - 1, 30), self.max_s)
+        return max(longest * (0.5 + 0.5 * self.random_value()), asked)

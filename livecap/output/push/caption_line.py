@@ -61,7 +61,7 @@ class Sink(Protocol):
     def name(self) -> str:
         """For people: what and where, without secrets."""
 
-    def send(self, said: Said, pause: Pause) -> None:
+    def send(self, line: Said, pause: Pause) -> None:
         """Raises Undelivered, Refused or Gone."""
 
     def rest(self) -> None:

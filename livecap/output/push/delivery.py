@@ -61,10 +61,10 @@ class Delivery:
         self._is_unshown = False  # it has been said that some can't be shown there
         self._begin()
 
-    def put(self, said: Said) -> None:
+    def put(self, line: Said) -> None:
         """A line to send. Returns at once."""
         with self._news:
-            self._lines.append((self._clock(), said))
+            self._lines.append((self._clock(), line))
             is_full = len(self._lines) > MOST
             if is_full:
                 self._lines.popleft()
@@ -151,14 +151,14 @@ class Delivery:
         with self._news:
             self._news.wait_for(self._is_due)
 
-    def _deliver(self, given: float, said: Said) -> Result | None:
+    def _deliver(self, given: float, line: Said) -> Result | None:
         """What becomes of a line; None if there is no time left for it."""
         tries = 0
         while not self._is_gone:
             if self._clock() - given > self._sink.worth:
                 return "late"
             try:
-                self._sink.send(said, self._pause)
+                self._sink.send(line, self._pause)
             except Undelivered as error:
                 tries += 1
                 self._tell(f"{error}; trying again")

@@ -187,5 +187,5 @@ def _reason(error: OSError | http.client.HTTPException) -> str:
     cause = error.reason if isinstance(error, URLError) else error
     if isinstance(cause, TimeoutError):
         return "it does not answer"
-    told = cause.strerror if isinstance(cause, OSError) else None
-    return f"it can't be reached ({told or type(cause).__name__})"
+    text = cause.strerror if isinstance(cause, OSError) else None
+    return f"it can't be reached ({text or type(cause).__name__})"

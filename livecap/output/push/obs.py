@@ -69,7 +69,7 @@ class Obs:
     worth: ClassVar[float] = 5.0
 
     def __init__(
-        self, url: str, place: str, password: str, source: str, connect: Callable[[str], Socket]
+        self, url: str, shown: str, password: str, source: str, connect: Callable[[str], Socket]
     ) -> None:
         """`place` is shown to people; `source` names a text source, empty for none."""
         self._url = url
@@ -80,16 +80,16 @@ class Obs:
         self._asked = 0  # requests so far
         self._shown: deque[str] = deque(maxlen=ROWS)  # what stands in the text source
         self._part = ("", 0, 0)  # of which line how many rows have been shown
-        self.name = f"OBS ({place})"
+        self.name = f"OBS ({shown})"
         self.quiet = STAYS if source else None
 
-    def send(self, said: Said, pause: Pause) -> None:
+    def send(self, line: Said, pause: Pause) -> None:
         """Its rows one after another. Raises Undelivered or Refused."""
-        plain, is_cut = folded_caption(said.caption)
+        plain, is_cut = folded_caption(line.caption)
         rows = list(rows_of(plain))  # of the stream's captions
-        texts = list(rows_of(said.caption)) if self._source else []  # a source shows any script
+        texts = list(rows_of(line.caption)) if self._source else []  # a source shows any script
         count = max(len(rows), len(texts))
-        key = (said.session, said.number)
+        key = (line.session, line.number)
         first = self._part[2] if self._part[:2] == key else 0
         seconds = min(sum(map(len, texts or rows)) / SPEED, SPREAD)
         for number in range(first, count):
@@ -137,9 +137,9 @@ class Obs:
             _send(socket, REQUEST, {"requestType": kind, "requestId": id, "requestData": data})
             latest = time.monotonic() + ANSWER
             while True:
-                told = _receive(socket, RESPONSE, latest)
-                if told.get("requestId") == id:
-                    return _code(told)
+                payload = _receive(socket, RESPONSE, latest)
+                if payload.get("requestId") == id:
+                    return _code(payload)
         except Undelivered:
             self._leave()
             raise
@@ -151,8 +151,8 @@ class Obs:
             latest = time.monotonic() + ANSWER
             challenge = _receive(socket, HELLO, latest).get("authentication")
             if challenge and not self._password:
-                told = "it asks for a password: set LIVECAP_OBS_PASSWORD"
-                raise Undelivered(told, after=LATER)
+                message = "it asks for a password: set LIVECAP_OBS_PASSWORD"
+                raise Undelivered(message, after=LATER)
             proof = {"authentication": answer(self._password, challenge)} if challenge else {}
             _send(socket, IDENTIFY, {"rpcVersion": PROTOCOL, "eventSubscriptions": 0, **proof})
             _receive(socket, IDENTIFIED, latest)
@@ -199,9 +199,9 @@ def _send(socket: Socket, kind: int, data: dict[str, object]) -> None:
     socket.send(json.dumps({"op": kind, "d": data}))
 
 
-def _code(told: dict[str, Any]) -> int:
+def _code(payload: dict[str, Any]) -> int:
     """Of a response, its status. Raises Undelivered."""
-    status = told.get("requestStatus")
+    status = payload.get("requestStatus")
     code = status.get("code") if isinstance(status, dict) else None
     if not isinstance(code, int):
         raise Undelivered(UNREADABLE)
@@ -215,8 +215,8 @@ def _receive(socket: Socket, kind: int, latest: float) -> dict[str, Any]:
         if left <= 0:
             raise Undelivered("it does not answer")
         try:
-            told = json.loads(socket.receive(left))
-            op, data = told["op"], told["d"]
+            payload = json.loads(socket.receive(left))
+            op, data = payload["op"], payload["d"]
         except (ValueError, KeyError, TypeError, RecursionError):
             raise Undelivered("it does not speak as obs-websocket 5 does") from None
         if op == kind and isinstance(data, dict):

@@ -12,7 +12,7 @@ from livecap.captions import Unmet
 from livecap.errors import ConfigError
 from livecap.events import RATE, Caption, Event
 from livecap.output.line_assembler import Spoken
-from livecap.output.push.addresses import place, secret_of
+from livecap.output.push.addresses import secret_of, shown_address
 from livecap.output.push.backoff import Backoff
 from livecap.output.push.caption_line import Said, Sink
 from livecap.output.push.delivery import Delivery, Result
@@ -22,7 +22,7 @@ from livecap.output.push.webhook import Webhook
 from livecap.output.push.youtube import YouTube
 from livecap.output.push.zoom import Zoom
 
-PATIENT, HASTY = Backoff(most=60.0), Backoff(first=0.25, most=2.0)
+PATIENT, HASTY = Backoff(max_s=60.0), Backoff(first=0.25, max_s=2.0)
 Say = Callable[[str], None]
 Count = Callable[[str, Result], None]
 
@@ -34,10 +34,10 @@ class Receivers:
     everyones: tuple[Delivery, ...]  # take what all sessions say
     stage: tuple[Delivery, ...]  # take one session at a time
 
-    def put(self, said: Said, *, on_stage: bool = True) -> None:
+    def put(self, line: Said, *, on_stage: bool = True) -> None:
         """A line that was said, by whom the stage belongs to or by another."""
         for delivery in (*self.everyones, *(self.stage if on_stage else ())):
-            delivery.put(said)
+            delivery.put(line)
 
     def close(self) -> None:
         """Send what is left, for some seconds at most."""
@@ -69,7 +69,7 @@ def receivers(
                 "--obs needs a package that is not installed: websockets",
                 remedy="Run: pip install 'livecap[mic]'",
             )
-        shown = place(options.obs)
+        shown = shown_address(options.obs)
         reach = connect or _connected
         stage.append(Obs(options.obs, shown, options.obs_password, options.obs_source, reach))
     if options.youtube:
@@ -130,7 +130,7 @@ def passing(options: PushOptions, say: Say) -> Passing | None:
 
 def spoken_at(line: Caption, now: float) -> float:
     """Unix seconds: about when a line that is told now was begun."""
-    return now - (line.heard - line.start) / RATE
+    return now - (line.processed_until - line.start) / RATE
 
 
 def _delay(delays: Backoff) -> Callable[[int, float], float]:

@@ -22,5 +22,7 @@ class PostSequence:
 def with_query(url: str, **more: str) -> str:
     """A URL with these in its query, in place of those of the same names."""
     parts = urlsplit(url)
-    kept = [part for part in parts.query.split("&") if part and part.split("=")[0] not in more]
-    return urlunsplit(parts._replace(query="&".join([*kept, urlencode(more)]), fragment=""))
+    parts_left = [
+        part for part in parts.query.split("&") if part and part.split("=")[0] not in more
+    ]
+    return urlunsplit(parts._replace(query="&".join([*parts_left, urlencode(more)]), fragment=""))

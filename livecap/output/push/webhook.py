@@ -13,7 +13,7 @@ from typing import ClassVar
 from livecap.output.line_assembler import described
 from livecap.output.lines import strict_json
 from livecap.output.push import http
-from livecap.output.push.addresses import place
+from livecap.output.push.addresses import shown_address
 from livecap.output.push.caption_line import LineRefused, Pause, ReceiverGone, Said, Undelivered
 
 TYPE = "caption.final"
@@ -33,19 +33,19 @@ class Webhook:
         self._url = url
         self._secret = secret
         self._now = now
-        self.name = f"webhook {place(url)}"
+        self.name = f"webhook {shown_address(url)}"
 
-    def send(self, said: Said, pause: Pause) -> None:
+    def send(self, line: Said, pause: Pause) -> None:
         """One POST. Raises Undelivered, Refused or Gone."""
         # The same however often it is sent, so that a receiver can tell.
-        id = f"msg_{said.session}_{said.number}"
-        at = datetime.fromtimestamp(said.spoken, UTC)
-        told = {
+        id = f"msg_{line.session}_{line.number}"
+        at = datetime.fromtimestamp(line.spoken, UTC)
+        payload = {
             "type": TYPE,
             "timestamp": at.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-            "data": {"session": said.session, "id": said.number, **described(said.caption)},
+            "data": {"session": line.session, "id": line.number, **described(line.caption)},
         }
-        body = strict_json(told).encode("utf-8", "replace")
+        body = strict_json(payload).encode("utf-8", "replace")
         headers = {"Content-Type": "application/json", **self._signed(id, body)}
         answer = http.exchange(self._url, body, headers)
         if answer.is_good:

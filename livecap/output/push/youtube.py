@@ -12,7 +12,7 @@ from livecap.captions import PRESETS
 from livecap.events import RATE
 from livecap.output.lines import one_line
 from livecap.output.push import http
-from livecap.output.push.addresses import place
+from livecap.output.push.addresses import shown_address
 from livecap.output.push.caption_line import LineRefused, Pause, Said, Undelivered, cues_of
 from livecap.output.push.sequence import PostSequence
 
@@ -27,12 +27,12 @@ class YouTube:
     def __init__(self, url: str) -> None:
         self._url = url
         self._sequence = PostSequence()
-        self.name = f"YouTube ({place(url)})"
+        self.name = f"YouTube ({shown_address(url)})"
 
-    def send(self, said: Said, pause: Pause) -> None:
+    def send(self, line: Said, pause: Pause) -> None:
         """One POST with all of the line. Raises Undelivered or Refused."""
         url = self._sequence.url(self._url)
-        answer = http.exchange(url, body(said).encode(), {"Content-Type": "text/plain"})
+        answer = http.exchange(url, body(line).encode(), {"Content-Type": "text/plain"})
         if answer.is_good:
             self._sequence.taken()
         elif answer.is_passing:
@@ -50,11 +50,11 @@ class YouTube:
         """Nothing is held open."""
 
 
-def body(said: Said) -> str:
+def body(caption_line: Said) -> str:
     """A line as YouTube reads it: when each part was said, and the part."""
     found = ""
-    for cue in cues_of(said.caption, PRESETS["netflix"]):
-        at = said.spoken + (cue.start - said.caption.start) / RATE
+    for cue in cues_of(caption_line.caption, PRESETS["netflix"]):
+        at = caption_line.spoken + (cue.start - caption_line.caption.start) / RATE
         stamp = datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3]
         text = "<br>".join(one_line(line).replace("<", "‹") for line in cue.lines)
         found += f"{stamp}\n{text}\n"

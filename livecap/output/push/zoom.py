@@ -10,7 +10,7 @@ from urllib.parse import parse_qs, urlsplit, urlunsplit
 
 from livecap.output.lines import one_line
 from livecap.output.push import http
-from livecap.output.push.addresses import place
+from livecap.output.push.addresses import shown_address
 from livecap.output.push.caption_line import Pause, Said, Undelivered
 from livecap.output.push.sequence import PostSequence
 
@@ -54,20 +54,20 @@ class Zoom:
     def __init__(self, url: str) -> None:
         self._url = url
         self._sequence: PostSequence | None = None
-        self.name = f"Zoom ({place(url)})"
+        self.name = f"Zoom ({shown_address(url)})"
 
-    def send(self, said: Said, pause: Pause) -> None:
+    def send(self, line: Said, pause: Pause) -> None:
         """One POST. Raises Undelivered."""
         if self._sequence is None:
             self._sequence = PostSequence(self._last())
-        url = self._sequence.url(self._url, **self._language(said))
-        text = one_line(said.caption.text).strip() + "\n"
+        url = self._sequence.url(self._url, **self._language(line))
+        text = one_line(line.caption.text).strip() + "\n"
         kind = {"Content-Type": "text/plain; charset=utf-8"}
         answer = http.exchange(url, text.encode("utf-8", "replace"), kind)
         if not answer.is_good:
             hint = HINTS.get(answer.status)
-            told = f"it answered {answer.status}"
-            raise Undelivered(f"{told}; {hint}" if hint else told, after=answer.after)
+            message = f"it answered {answer.status}"
+            raise Undelivered(f"{message}; {hint}" if hint else message, after=answer.after)
         self._sequence.taken()
 
     def rest(self) -> None:
@@ -83,12 +83,12 @@ class Zoom:
         answer = http.exchange(asked, None, {})
         if answer.is_passing:
             raise Undelivered(f"it answered {answer.status}", after=answer.after)
-        told = answer.body.strip()
-        return int(told) if answer.is_good and told.isdigit() and len(told) < 18 else 0
+        message = answer.body.strip()
+        return int(message) if answer.is_good and message.isdigit() and len(message) < 18 else 0
 
-    def _language(self, said: Said) -> dict[str, str]:
+    def _language(self, line: Said) -> dict[str, str]:
         """What is spoken, unless the URL says so."""
-        code = said.caption.language
+        code = line.caption.language
         if code is None or "lang" in parse_qs(urlsplit(self._url).query):
             return {}
         return {"lang": f"{code}-{COUNTRIES.get(code, code.upper())}"}
