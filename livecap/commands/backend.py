@@ -10,7 +10,7 @@ from livecap.commands.arguments import model_of
 from livecap.commands.captioner import Captioner, Setup
 from livecap.commands.file_batch import BatchConfig, StartRun
 from livecap.config import VadConfig
-from livecap.runtime.runs import FileRun
+from livecap.runtime.runs import CaptionRun
 
 # What captions; it is given where to say what takes its time. Raises LivecapError.
 Begin = Callable[[Callable[[str], None]], Captioner]
@@ -94,7 +94,7 @@ def _files_here() -> StartRun:
         say: Callable[[str], None],
         *,
         times: bool,
-    ) -> FileRun:
+    ) -> CaptionRun:
         from livecap.commands.local_files import load_files
 
         return load_files(config, open_outputs, say, times=times)
@@ -109,7 +109,7 @@ def _files_there(server: RemoteServer, asked: Asked) -> StartRun:
         say: Callable[[str], None],
         *,
         times: bool,
-    ) -> FileRun:
+    ) -> CaptionRun:
         from livecap.client.files import RemoteRun
 
         wanted = replace(asked, decode=config.decode, needs_words=times)

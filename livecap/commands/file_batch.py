@@ -23,7 +23,7 @@ from livecap.events import RATE, Caption, Event, Language, Unrecognised
 from livecap.log import report
 from livecap.output import NamedInput, Options, Writer, open_writer
 from livecap.output.lines import record, strict_json
-from livecap.runtime.runs import FileRun, Progress
+from livecap.runtime.runs import CaptionRun, Progress
 
 TIMED = frozenset({"srt", "vtt"})  # formats whose cues need the times of words
 WORDS = frozenset({"vtt", "json", "jsonl"})  # formats that can hold the times of every word
@@ -55,7 +55,7 @@ class StartRun(Protocol):
         say: Callable[[str], None],
         *,
         times: bool,
-    ) -> FileRun:
+    ) -> CaptionRun:
         """`open_outputs` is to be called with each input that could be opened; it raises
         OutputError. `say` writes a line for the user. `times`: words without their times won't do.
         """
@@ -268,7 +268,7 @@ def _emit(data: dict[str, object]) -> None:
 
 
 @contextmanager
-def _stopping(run: FileRun) -> Iterator[list[int]]:
+def _stopping(run: CaptionRun) -> Iterator[list[int]]:
     """Ctrl-C or SIGTERM finishes what was heard; a second one leaves at once."""
     caught: list[int] = []
 

@@ -25,7 +25,7 @@ class Progress:
 Report = tuple[str, Event] | Progress
 
 
-class FileRun(Protocol):
+class CaptionRun(Protocol):
     """Captions files, once."""
 
     @property
