@@ -27,7 +27,7 @@ from livecap.runtime.batcher import Batcher
 from livecap.vad.silero import load as load_silero
 from towers.train import espeak
 from towers.train.evaluate import evaluate
-from towers.train.manifest import Utterance, read_audio
+from towers.train.manifest import Utterance, read_audio, write_audio
 from towers.train.synth import Lengths, synthesise
 
 KINDS = ("windowed", "causal")
@@ -224,3 +224,30 @@ def test_a_long_recording_in_a_language_that_has_to_be_found(
     assert error_rate(talk[1], text_of(events)) < 0.12
     assert {event.language for event in events if isinstance(event, Caption)} == {"en"}
     assert {event.code for event in events if isinstance(event, Language)} <= {"en"}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_caption_of_a_file_reaches_over_a_silence(
+    kind: str, loaded: Callable[[str], Loaded], speech: list[Utterance], tmp_path: Path
+) -> None:
+    """Its words have no times, so its segments end where nobody speaks."""
+    parts = [read_audio(one.audio)[: 5 * RATE] for one in speech[:3]]
+    silence = np.zeros(6 * RATE, np.float32)
+    pcm = np.concatenate([part for one in parts for part in (one, silence)])
+    write_audio(tmp_path / "a.wav", pcm)
+    run = FileRun(
+        loaded(kind),
+        load_silero(),
+        decode=DecodeConfig(language="en"),
+        vad=VadConfig(),
+        open_source=lambda name: Pump(name, ReadConfig()),
+    )
+    found = [item[1] for item in run.run([str(tmp_path / "a.wav")]) if isinstance(item, tuple)]
+    captions = [event for event in found if isinstance(event, Caption) and event.words]
+    assert len(captions) >= 3
+    start = 0
+    for part in parts:
+        inside = [one for one in captions if start - RATE <= one.start < start + len(part)]
+        assert inside
+        assert all(one.processed_until <= start + len(part) + 2 * RATE for one in inside)
+        start += len(part) + len(silence)
