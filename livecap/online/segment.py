@@ -162,6 +162,8 @@ class SegmentState:
         return SegmentState(
             self.number,
             committed=beyond,
+            processed=max(self.processed - length, 0),
+            committed_at=max(self.committed_at - length, 0),
             tail_is_open=self.tail_is_open,
             language=self.language,
             detected=self.detected,
