@@ -1,14 +1,13 @@
 """Whisper as a whole: the same text from every layout, batch and feed; words in time."""
 
 import math
-import shutil
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from media import said_by_espeak
 from tiny_models import save_huggingface
 from transformers import WhisperConfig, WhisperForConditionalGeneration
 from transformers.models.whisper.generation_whisper import (
@@ -350,19 +349,6 @@ def test_a_word_is_on_the_side_of_a_pause_where_it_was_heard() -> None:
     assert short == [(200, 700), (1500, 1700), (1700, 2600), (3400, 3900)]
     near = timed((" a", 200, 700, 300), (" b", 1400, 1700, 1600), (" c", 1700, 2600, 2000))
     assert near[1] == (1400, 1700)  # words begin softly
-
-
-def said_by_espeak(text: str, folder: Path) -> np.ndarray:
-    """Speech at 140 words a minute, without the silence around it."""
-    program = shutil.which("espeak-ng")
-    if not program:
-        pytest.skip("espeak-ng is missing")
-    wav = folder / "said.wav"
-    subprocess.run([program, "-v", "en-us", "-s", "140", "-w", wav, text], check=True)
-    with AudioReader(wav) as reader:
-        pcm = np.concatenate([block.pcm[0] for block in reader])
-    (loud,) = np.nonzero(np.abs(pcm) > 1e-3)
-    return pcm[loud[0] : loud[-1] + 1]
 
 
 @pytest.mark.parametrize("no_timestamps", [False, True])

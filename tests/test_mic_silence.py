@@ -3,13 +3,14 @@
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
+from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
 import pytest
 from command import plain
 from live_models import changed
-from media import Signal
+from media import Signal, said_by_espeak
 from noises import RATE, at_level, fan, hum, music, shaped, song
 from oddities import between, fox, quiet, speech, word
 
@@ -51,22 +52,34 @@ silero = cache(vad.load)
 
 @contextmanager
 def service(loaded: Loaded, prompt: str, gate: vad.Silero | None) -> Iterator[Service]:
-    found = Service(loaded, gate, DecodeConfig(prompt=PROMPTS[prompt]))
+    found = Service(loaded, gate, DecodeConfig(prompt=prompt))
     try:
         yield found
     finally:
         found.close()
 
 
-def live(loaded: Loaded, pcm: Signal, prompt: str = "", *, gated: bool = True) -> list[Caption]:
-    """What is said for good of the audio, every update being heard as on a fast machine."""
+def live(
+    loaded: Loaded,
+    pcm: Signal,
+    prompt: str = "",
+    *,
+    gated: bool = True,
+    piece: int = 0,
+    catch_up: bool = False,
+) -> list[Caption]:
+    """What is said for good of the audio, every update being heard as on a fast machine unless it
+    may `catch_up`. It comes in pieces of so many milliseconds; 0: at once.
+    """
+    step = piece * RATE // 1000 or len(pcm)
     options = live_config(
         loaded.model, LiveOptions(), vad=VadConfig() if gated else None, language=None
     )
     events: list[Event] = []
     with service(loaded, prompt, silero() if gated else None) as engine:
-        stream = engine.open(changed(options, catch_up=False))
-        stream.push(0, pcm[None])
+        stream = engine.open(changed(options, catch_up=catch_up))
+        for start in range(0, len(pcm), step):
+            stream.push(start, pcm[None, start : start + step])
         stream.finish()
         while not stream.is_done:
             events += stream.poll()
@@ -81,7 +94,7 @@ def text(captions: list[Caption]) -> str:
 @pytest.fixture(scope="module")
 def alone(loaded: Loaded) -> set[str]:
     """What the model makes of the word alone, with the prompt and without."""
-    return {text(live(loaded, between(1, word(), 1), prompt)) for prompt in PROMPTS}
+    return {text(live(loaded, between(1, word(), 1), PROMPTS[prompt])) for prompt in PROMPTS}
 
 
 def test_the_word_alone(alone: set[str]) -> None:
@@ -110,7 +123,7 @@ def test_a_minute_of_nothing_and_one_word(
     before, last = SOUNDS[sound](), between(0, word(), 1)
     if behind == "the same":
         last = last + before[: len(last)]
-    said = live(loaded, np.concatenate([before, last]), prompt)
+    said = live(loaded, np.concatenate([before, last]), PROMPTS[prompt])
     assert text(said) in alone
     assert all(caption.start >= (MINUTE - EARLY) * RATE for caption in said)
 
@@ -118,7 +131,7 @@ def test_a_minute_of_nothing_and_one_word(
 @pytest.mark.parametrize("prompt", PROMPTS)
 @pytest.mark.parametrize("sound", MUSIC)
 def test_what_is_made_of_music(sound: str, prompt: str, loaded: Loaded) -> None:
-    said = text(live(loaded, MUSIC[sound](MINUTE), prompt))
+    said = text(live(loaded, MUSIC[sound](MINUTE), PROMPTS[prompt]))
     print(f"{sound}, prompt {bool(prompt)}: {len(said.split())} words a minute: {said!r}")
     assert len(said.split()) <= 1  # none has been seen
 
@@ -159,23 +172,49 @@ def test_nothing_is_said_twice(
     loaded: Loaded,
 ) -> None:
     """One stretch of speech between silences."""
-    assert text(live(loaded, between(1, make(), 1), prompt)) == wanted
+    assert text(live(loaded, between(1, make(), 1), PROMPTS[prompt])) == wanted
 
 
-@pytest.mark.parametrize("piece", [20, 333, 60_000])
+PIECES = (20, 333, 60_000)  # milliseconds
+
+
+@pytest.mark.parametrize("piece", PIECES)
 def test_a_talk_that_is_given_twice_is_said_twice(piece: int, loaded: Loaded) -> None:
     """However fast it comes, none of it is said more often."""
     pcm = np.concatenate([speech(), speech()])
-    options = live_config(loaded.model, LiveOptions(), vad=VadConfig(), language="en")
-    events: list[Event] = []
-    with service(loaded, "", silero()) as engine:
-        stream = engine.open(options)
-        for start in range(0, len(pcm), piece * RATE // 1000):
-            stream.push(start, pcm[None, start : start + piece * RATE // 1000])
-        stream.finish()
-        while not stream.is_done:
-            events += stream.poll()
-            stream.wait(1.0)
-    words = text([event for event in events if isinstance(event, Caption)]).split()
+    words = text(live(loaded, pcm, piece=piece, catch_up=True)).split()
     assert 42 <= len(words) <= 45  # of 44
     assert words.count("country") == 4
+
+
+TALK = (
+    "The morning train leaves the harbour at seven and carries letters to the islands. "
+    "Most of the people on board know each other well. "
+    "They talk about the weather, and the price of fish."
+)
+JOINED = 3  # times that it is said, without a pause
+
+
+def test_live_text_depends_on_its_audio_alone(loaded: Loaded, tmp_path: Path) -> None:
+    """Of a talk that is joined to itself, whatever the pieces; no part is said more often."""
+    pcm = np.tile(said_by_espeak(TALK, tmp_path), JOINED)
+    every = [text(live(loaded, pcm, piece=piece)) for piece in PIECES]
+    hasty = [text(live(loaded, pcm, piece=piece, catch_up=True)) for piece in PIECES]
+    assert len(set(every)) == 1
+    count = JOINED * len(TALK.split())
+    for said in (every[0], *hasty):
+        assert abs(len(said.split()) - count) <= JOINED  # "onboard" is one word
+        for phrase in ("morning train", "to the islands", "know each other", "the weather"):
+            assert said.count(phrase) == JOINED
+
+
+@pytest.mark.parametrize("behind", [0, 1])
+@pytest.mark.parametrize("piece", PIECES)
+def test_a_word_of_the_prompt_is_said_once(
+    piece: int, behind: int, loaded: Loaded, tmp_path: Path
+) -> None:
+    """A minute of nothing, then the word, and the audio's end there or a second later."""
+    last = between(0, said_by_espeak("window", tmp_path), behind)
+    pcm = np.concatenate([quiet(MINUTE), last])
+    said = live(loaded, pcm, "Window, mirror and door.", piece=piece)
+    assert text(said) == "window"
