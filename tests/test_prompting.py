@@ -82,13 +82,16 @@ def test_help_says_in_which_order_they_count(
         assert "its end counts" in told
 
 
-def test_context_makes_way_for_what_was_given(model: Whisper) -> None:
+@pytest.mark.parametrize("once", [False, True])
+def test_context_makes_way_for_what_was_given(model: Whisper, once: bool) -> None:
     """Hotwords and prompt stand before each window, however long the text before it is."""
     decode = DecodeConfig(language="en", hotwords="Kennedy, inaugural", long_form="sequential")
     given = model.fallback.given(decode)
     context = [model.tokenizer.specials.eot - 1 - n for n in range(400)]
     memory = model.encode([EncodeRequest(np.zeros(RATE, np.float32))])[0]
-    request = next(model.fallback.decode(memory, "en", decode, context, seconds=1.0, seed=0))
+    fallback = model.fallback
+    way = fallback.decode_once if once else fallback.decode  # updates of live speech; windows
+    request = next(way(memory, "en", decode, context, seconds=1.0, seed=0))
     assert isinstance(request, Request)
     assert list(request.prompt[1 : 1 + len(given)]) == given
     room = model.fallback.limit // 2 - 1 - len(given)
