@@ -195,8 +195,8 @@ TALK = (
 JOINED = 3  # times that it is said, without a pause
 
 
-def test_live_text_depends_on_its_audio_alone(loaded: Loaded, tmp_path: Path) -> None:
-    """Of a talk that is joined to itself, whatever the pieces; no part is said more often."""
+def test_a_joined_talk_is_said_as_often_as_it_is_given(loaded: Loaded, tmp_path: Path) -> None:
+    """A talk that is joined to itself, in any pieces, with updates left out or not."""
     pcm = np.tile(said_by_espeak(TALK, tmp_path), JOINED)
     every = [text(live(loaded, pcm, piece=piece)) for piece in PIECES]
     hasty = [text(live(loaded, pcm, piece=piece, catch_up=True)) for piece in PIECES]
